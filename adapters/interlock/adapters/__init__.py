@@ -1,0 +1,1 @@
+"""How the world reaches the coordinator, and how it reaches the world: one file a door, a store or a resource."""

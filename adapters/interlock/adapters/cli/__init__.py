@@ -1,0 +1,1 @@
+"""The command `bus`: one file a verb."""

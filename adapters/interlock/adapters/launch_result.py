@@ -1,0 +1,129 @@
+"""A launch's result: the lines a keeper speaks and writes, and what its file says in the end.
+
+```text
+up ──▶ not_started                     EOF, STOP or a failed record before GO: nothing was executed
+up ──▶ go ──▶ started ──▶ ended ──▶ gone        go is on disk before the command is executed
+              (ended with 126 or 127 comes without started)
+```
+
+What this module never does: guess. A line that cannot be read says nothing, and a missing file proves nothing.
+"""
+
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from interlock.protocol.identity import Identity
+
+
+class Up(msgspec.Struct, frozen=True, tag_field="event", tag="up"):
+    """The keeper stands and waits for GO; its identity is None where the system has no /proc."""
+
+    identity: Identity | None
+    subreaper: bool = False
+
+
+class NotStarted(msgspec.Struct, frozen=True, tag_field="event", tag="not_started"):
+    """The keeper leaves without having executed anything."""
+
+    error: str = ""
+
+
+class Went(msgspec.Struct, frozen=True, tag_field="event", tag="go"):
+    """From here on the command may have been executed; stands in the result file only."""
+
+
+class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
+    """The command runs; leader is None where it had already ended, or the system has no /proc."""
+
+    leader: Identity | None
+
+
+class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
+    """The command itself has ended.
+
+    Args:
+        code: its exit code, 127 where it was not found, 126 where it could not be executed; None after a signal.
+        signal: what killed it, or None.
+        left: descendants that still live.
+        error: why it was not executed, or empty.
+    """
+
+    code: int | None
+    signal: int | None
+    left: int = 0
+    error: str = ""
+
+
+class Gone(msgspec.Struct, frozen=True, tag_field="event", tag="gone"):
+    """The whole tree has ended and is reaped: the proof."""
+
+
+KeeperEvent: TypeAlias = Up | NotStarted | Went | Started | Ended | Gone
+_decoder: msgspec.json.Decoder[KeeperEvent] = msgspec.json.Decoder(KeeperEvent)
+
+
+class LaunchResult(msgspec.Struct, frozen=True):
+    """What a keeper left in its file, as far as it can be read.
+
+    Args:
+        went: the command may have been executed.
+        not_started: the keeper left without executing anything.
+        leader: the command's process, where it was reported.
+        keeper: the keeper's own identity.
+        code: exit code of the command, None where it did not exit by itself or has not ended.
+        signal: the signal that killed it, or None.
+        ended: the command has ended.
+        gone: the whole tree has ended.
+        subreaper: the keeper saw orphans too, so that its word is proof.
+    """
+
+    went: bool = False
+    not_started: bool = False
+    leader: Identity | None = None
+    keeper: Identity | None = None
+    code: int | None = None
+    signal: int | None = None
+    ended: bool = False
+    gone: bool = False
+    subreaper: bool = False
+
+
+def decode(line: bytes) -> KeeperEvent | None:
+    """Read one line of a keeper; None where it is torn, empty or garbage."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.MsgspecError:
+        return None
+
+
+def read_result(path: Path) -> LaunchResult:
+    """Read what a keeper left; a missing file, a torn last line and garbage are passed over.
+
+    Args:
+        path: the file named in the launch's spec.
+
+    Returns:
+        What can be read; all fields at their defaults where nothing can.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return LaunchResult()
+    result = LaunchResult()
+    for line in lines:
+        match decode(line):
+            case Up(identity=identity, subreaper=subreaper):
+                result = msgspec.structs.replace(result, keeper=identity, subreaper=subreaper)
+            case NotStarted():
+                result = msgspec.structs.replace(result, not_started=True)
+            case Went():
+                result = msgspec.structs.replace(result, went=True)
+            case Started(leader=leader):
+                result = msgspec.structs.replace(result, went=True, leader=leader)
+            case Ended(code=code, signal=signum):
+                result = msgspec.structs.replace(result, went=True, ended=True, code=code, signal=signum)
+            case Gone():
+                result = msgspec.structs.replace(result, went=True, gone=True)
+    return result

@@ -1,0 +1,305 @@
+"""Launches: start a keeper, talk to it, read what it left, and stop a tree with proof.
+
+```text
+start_keeper ──spec──▶ keeper ──up──▶ Keeper ──go()──▶ started … ended … gone
+                 close() before go(): nothing is ever executed
+```
+
+What this module never does: run a command itself, or stop a tree other than by asking its keeper.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import anyio
+import msgspec
+
+from interlock.adapters.launch_result import (
+    Ended,
+    Gone,
+    KeeperEvent,
+    LaunchResult,
+    NotStarted,
+    Started,
+    Up,
+    Went,
+    decode,
+    read_result,
+)
+from interlock.adapters.process import identify, wait_gone
+from interlock.adapters.stopping import Stopped, stop_tree
+from interlock.protocol.identity import Identity
+
+KEEPER = Path(__file__).with_name("keeper.py")
+UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
+LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
+CLIENT_PREFIXES = (  # BUS_*, and what agents' clients and runners set for what they start; API keys are the user's
+    "BUS_",
+    "AI_AGENT",
+    "CLAUDE",
+    "CODEX_",
+    "COPILOT_",
+    "CURSOR_AGENT",
+    "CURSOR_TRACE_ID",
+    "GEMINI_CLI",
+    "OPENCODE",
+    "RUNNER_TRACKING_ID",  # GitHub's runner kills whatever carries it when its job ends
+)
+
+__all__ = [
+    "Ended",
+    "Gone",
+    "Keeper",
+    "KeeperEvent",
+    "LaunchFailed",
+    "LaunchResult",
+    "LaunchSpec",
+    "NotStarted",
+    "Started",
+    "Stopped",
+    "Up",
+    "Went",
+    "read_result",
+    "reap",
+    "server_environment",
+    "start_keeper",
+    "stop_tree",
+]
+
+Stream: TypeAlias = int | IO[bytes] | IO[str] | None
+
+
+class LaunchFailed(Exception):
+    """A keeper did not come up, or left before GO. Nothing was executed; the text is one sentence for people."""
+
+
+class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What one keeper is to do.
+
+    Args:
+        argv: the command; its first word is looked for in env's PATH.
+        cwd: an absolute directory.
+        env: the complete environment; a BUS_LAUNCH in it is extended to `outer:inner`.
+        result: the file the keeper creates and reports into; must not exist, its folder must.
+        launch: the launch's id, without a colon.
+        stop_timeout_ms: from SIGTERM to SIGKILL.
+        attached: whether the tree is stopped when this side's socket closes (a wrapper), or lives on (a supervisor).
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    result: str
+    launch: str
+    stop_timeout_ms: int = 30_000
+    attached: bool = False
+
+
+class Keeper:
+    """The parent's end of one keeper. Made by `start_keeper` only; one task reads `events` at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._buffer = b""
+        self._identity: Identity | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Who the keeper is; known from the start."""
+        assert self._identity is not None, "start_keeper hands out no keeper before it is up"
+        return self._identity
+
+    @property
+    def events(self) -> AsyncIterator[KeeperEvent]:
+        """Started, Ended, Gone as they come; ends when the keeper has ended (then reaped) or after `close`."""
+        return self._events()
+
+    async def go(self) -> None:
+        """Let it execute the command.
+
+        Raises:
+            LaunchFailed: the keeper has gone; nothing was executed.
+        """
+        try:
+            await self._send(b"GO\n")
+        except OSError as error:
+            raise LaunchFailed(f"the keeper of this launch (pid {self._process.pid}) died before GO") from error
+
+    def stop(self) -> bool:
+        """Ask for SIGTERM to the tree, a wait, SIGKILL; before GO for its end. False where it cannot be reached."""
+        return self._say("STOP")
+
+    def kill(self) -> bool:
+        """Ask for SIGKILL to the tree at once. False where the keeper cannot be reached."""
+        return self._say("KILL")
+
+    def signal(self, signum: int) -> bool:
+        """Ask it to send a signal to the command alone (Ctrl-C). False where the keeper cannot be reached."""
+        return self._say(f"SIGNAL {signum:d}")
+
+    def close(self) -> None:
+        """Close this end: before GO it means "never"; after it, an attached tree is stopped, another lives on."""
+        if self._control.fileno() >= 0:
+            anyio.notify_closing(self._control)
+            self._control.close()
+        if self._process.poll() is None and self._process not in _left:
+            _left.append(self._process)
+
+    async def wait(self) -> None:
+        """Return once the keeper itself has ended, and reap it."""
+        if self._process.poll() is None and self._identity is not None:
+            await wait_gone(self._identity)
+        while self._process.poll() is None:  # noqa: ASYNC110 - nobody else is told of a child's end
+            await anyio.sleep(0.02)  # gone, but not yet ours to reap, or its identity was never known
+        reap()
+
+    async def _events(self) -> AsyncIterator[KeeperEvent]:
+        while (event := await self._next()) is not None:
+            yield event
+        if self._control.fileno() >= 0:
+            await self.wait()
+
+    async def _next(self) -> KeeperEvent | None:
+        """The next line that can be read; None at the end."""
+        while True:
+            line, newline, rest = self._buffer.partition(b"\n")
+            if newline:
+                self._buffer = rest
+                if (event := decode(line)) is not None:
+                    return event
+                continue
+            if self._control.fileno() < 0 or len(self._buffer) > LINE_BYTES_MAX:
+                return None
+            try:
+                chunk = self._control.recv(LINE_BYTES_MAX)
+            except BlockingIOError:
+                try:
+                    await anyio.wait_readable(self._control)
+                except (OSError, ValueError, anyio.ClosedResourceError):
+                    return None  # closed by us meanwhile
+                continue
+            except OSError:
+                return None
+            if not chunk:
+                return None
+            self._buffer += chunk
+
+    async def _send(self, data: bytes) -> None:
+        while data:
+            try:
+                data = data[self._control.send(data) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._control)
+
+    def _say(self, line: str) -> bool:
+        try:
+            return self._control.send(line.encode() + b"\n") > len(line)
+        except OSError:
+            return False
+
+    async def _open(self, spec: LaunchSpec) -> None:
+        """Hand over the spec and await `up`."""
+        try:
+            await self._send(json.dumps(_portable(msgspec.to_builtins(spec))).encode() + b"\n")
+        except OSError as error:
+            raise LaunchFailed(f"the keeper of launch {spec.launch} died at once") from error
+        match await self._next():
+            case Up(identity=identity):
+                # Where the system has no /proc the keeper cannot tell, and we ask for it.
+                self._identity = identity or identify(self._process.pid)
+            case NotStarted(error=why):
+                raise LaunchFailed(f"the keeper of launch {spec.launch} cannot work: {why}")
+        if self._identity is None:
+            raise LaunchFailed(f"the keeper of launch {spec.launch} died before it was up")
+
+
+_left: list[subprocess.Popen[bytes]] = []  # keepers that nobody listens to any more, still our children
+
+
+def reap() -> None:
+    """Reap those closed keepers that have ended since; never waits."""
+    _left[:] = [process for process in _left if process.poll() is None]
+
+
+async def start_keeper(spec: LaunchSpec, *, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool) -> Keeper:
+    """Start a keeper and wait until it stands ready; nothing is executed before `Keeper.go`.
+
+    Args:
+        spec: what it is to do.
+        stdin: as for subprocess.Popen; the command gets them as they are.
+        stdout: likewise.
+        stderr: likewise.
+        new_session: whether it gets a session of its own (a server), or stays in the terminal's (a gated command).
+
+    Returns:
+        The keeper, whose identity is known.
+
+    Raises:
+        LaunchFailed: it did not come up within 10 s; it is then gone.
+    """
+    reap()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    try:
+        process = _spawn(theirs.fileno(), stdin, stdout, stderr, new_session)
+    except OSError as error:
+        ours.close()
+        raise LaunchFailed(f"the keeper of launch {spec.launch} cannot be started: {error}") from error
+    finally:
+        theirs.close()
+    keeper = Keeper(process, ours)
+    try:
+        with anyio.fail_after(UP_TIMEOUT_S):
+            await keeper._open(spec)
+    except BaseException as error:
+        process.kill()  # our own child, not yet reaped, and before GO: there is nothing below it
+        keeper.close()
+        with anyio.CancelScope(shield=True):
+            await keeper.wait()
+        if isinstance(error, TimeoutError):
+            raise LaunchFailed(f"the keeper of launch {spec.launch} was not up within {UP_TIMEOUT_S:g} s") from error
+        raise
+    return keeper
+
+
+def _portable(value: Any) -> Any:
+    """The same text for an interpreter whose file names are UTF-8, whatever ours are; arbitrary bytes survive."""
+    if isinstance(value, str):
+        return os.fsencode(value).decode("utf-8", "surrogateescape")
+    if isinstance(value, dict):
+        return {_portable(name): _portable(inner) for name, inner in value.items()}
+    return [_portable(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _spawn(control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER), str(control)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        close_fds=True,
+        pass_fds=(control,),
+        cwd="/",
+        env={name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+        start_new_session=new_session,
+    )
+
+
+def server_environment(base: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
+    """What a server, a step or a supervisor starts with: no caller's BUS_* and none of an agent's client variables.
+
+    Args:
+        base: usually os.environ.
+        extra: put on top, whatever its names.
+
+    Returns:
+        A complete environment.
+    """
+    return {name: value for name, value in base.items() if not name.startswith(CLIENT_PREFIXES)} | dict(extra)

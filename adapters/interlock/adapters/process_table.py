@@ -1,0 +1,171 @@
+"""The process table, raw: one row of it, a command line, an environment's mark, and where "here" is.
+
+Linux reads /proc; elsewhere psutil answers, with start ticks in hundredths of a second since the epoch.
+
+What this module never does: decide anything, or take "cannot be read" for "is not there".
+"""
+
+import functools
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ARGUMENTS_MAX = 64 * 1024  # bytes of a command line that are read: names stand at its beginning
+
+
+class Here(NamedTuple):
+    """Where we are: what every identity taken here has in common."""
+
+    machine: str
+    boot: str  # empty where it cannot be read: then nothing can be said about any process
+    pid_namespace: int
+
+
+class Row(NamedTuple):
+    """One process; `dead` for a zombie, start ticks as the system keeps them."""
+
+    name: str
+    parent_pid: int
+    session_pid: int
+    terminal: bool
+    start_ticks: int
+    dead: bool
+
+
+@functools.cache
+def here() -> Here:
+    """This machine, this boot, our pid namespace: they do not change while we live."""
+    machine = ""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            machine = machine or Path(path).read_text("ascii", "replace").strip()
+        except OSError:
+            continue
+    machine = machine or socket.gethostname()
+    if sys.platform != "linux":
+        return Here(machine, str(int(_psutil().boot_time())), 0)
+    try:
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return Here(machine, "", 0)  # another namespace's /proc: its numbers are not ours
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return Here(machine, boot, Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return Here(machine, "", 0)
+
+
+def row(pid: int) -> Row | None:
+    """One line of the process table; None only where there is certainly no such process.
+
+    Raises:
+        OSError: it cannot be read; nothing follows from that.
+    """
+    if pid <= 0:
+        return None
+    if sys.platform != "linux":
+        return _elsewhere(pid)
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        if _hidden(pid):
+            raise PermissionError(f"process {pid} is there, but hidden") from None
+        return None
+    head, _, tail = text.rpartition(b")")
+    fields = tail.split()  # from field 3 on
+    try:
+        # A leader whose other threads live on shows as Z too, with more than one thread: that one is not dead.
+        dead = fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1
+        name = head.partition(b"(")[2].decode("utf-8", "replace")
+        return Row(name, int(fields[1]), int(fields[3]), fields[4] != b"0", int(fields[19]), dead)
+    except (IndexError, ValueError) as error:
+        raise OSError(f"/proc/{pid}/stat cannot be understood") from error
+
+
+def _hidden(pid: int) -> bool:
+    """Whether a process that /proc does not show is there all the same (hidepid, or no /proc at all)."""
+    try:
+        os.kill(pid, 0)  # sends nothing, only asks; a pidfd would not do where the system has none
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return not Path(f"/proc/{pid}/stat").exists()  # there by now: it is a newcomer, and was not there when we read
+
+
+def command(pid: int) -> tuple[str, ...]:
+    """A process's arguments, at most 64 KiB of them; empty where they may not be read.
+
+    Raises:
+        OSError: the process is gone.
+    """
+    if sys.platform != "linux":
+        try:
+            return tuple(_psutil().Process(pid).cmdline())
+        except _psutil().Error:
+            return ()
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            raw = file.read(ARGUMENTS_MAX)
+    except PermissionError:
+        return ()
+    return tuple(part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
+
+
+def own_pids() -> Iterator[int]:
+    """Pids of this user's processes, in order."""
+    if sys.platform != "linux":
+        yield from sorted(_psutil().pids())
+        return
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
+                yield pid
+        except OSError:
+            continue
+
+
+def launches(pid: int) -> list[str]:
+    """The parts of a process's BUS_LAUNCH; none where there is none or it cannot be read."""
+    if sys.platform != "linux":
+        try:
+            return str(_psutil().Process(pid).environ().get("BUS_LAUNCH", "")).split(":")
+        except (_psutil().Error, OSError):
+            return []
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return []
+    for entry in raw.split(b"\0"):
+        if entry.startswith(b"BUS_LAUNCH="):
+            return entry.partition(b"=")[2].decode("utf-8", "replace").split(":")
+    return []
+
+
+def _psutil() -> Any:
+    """psutil, only where /proc cannot be read: importing it takes longer than all of this module."""
+    return importlib.import_module("psutil")
+
+
+def _elsewhere(pid: int) -> Row | None:
+    """The same from psutil; start ticks are hundredths of a second since the epoch.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    psutil = _psutil()
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            ticks = int(process.create_time() * 100)
+            dead = process.status() == psutil.STATUS_ZOMBIE
+            terminal = process.terminal() is not None
+            return Row(process.name(), process.ppid(), os.getsid(pid), terminal, ticks, dead)
+    except psutil.ZombieProcess:
+        return Row("", 0, 0, False, 0, True)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
+    except psutil.Error as error:
+        raise PermissionError(str(error)) from error

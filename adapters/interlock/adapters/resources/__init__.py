@@ -1,0 +1,1 @@
+"""The kinds of resource whose hand-over takes work: one file a kind."""

@@ -1,0 +1,82 @@
+"""The store: the port behind the journal. Opaque rows in order, and one snapshot; durable before it returns.
+
+The journal decides what a row means; a store only keeps it. `adapters/sqlite.py` is the one that ships,
+`MemoryStore` in the tests is the other.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One batch record as it is kept.
+
+    Args:
+        index: 1, 2, 3 … without a gap.
+        first_seq: running number of the first event in it; the next one where it holds none.
+        last_seq: running number of the last event in it; `first_seq - 1` where it holds none.
+        at_ms: wall clock when it was committed (ms since the epoch), for pruning by age only.
+        hash: of the body; the next body names it.
+        body: the encoded record.
+    """
+
+    index: int
+    first_seq: int
+    last_seq: int
+    at_ms: int
+    hash: bytes
+    body: bytes
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """All states after the record `index`, whose hash it keeps so that the chain survives pruning."""
+
+    index: int
+    hash: bytes
+    body: bytes
+
+
+class NotWritten(Exception):
+    """The row is certainly not on disk (refused, disk full). `full` says that waiting may help."""
+
+    def __init__(self, why: str, *, full: bool = False) -> None:
+        super().__init__(why)
+        self.full = full
+
+
+class Unknown(Exception):
+    """Nobody can say whether the row is on disk (EIO, time-out): reopen and replay before deciding anything."""
+
+
+class Unusable(Exception):
+    """The store cannot be opened; the text is one sentence for the operator, with what to do."""
+
+
+class Store(Protocol):
+    """What a journal needs of a disk. One caller at a time; `close` is safe in every state."""
+
+    async def open(self) -> None:
+        """Open or create. Raises Unusable: newer schema, not a database, foreign owner, network file system, locked."""
+
+    async def append(self, row: Row) -> None:
+        """Keep one row, fsynced when this returns. Raises NotWritten or Unknown."""
+
+    async def rows(self, after_index: int, limit: int) -> Sequence[Row]:
+        """At most `limit` rows with index > after_index, in order."""
+
+    async def rows_from_seq(self, seq: int, limit: int) -> Sequence[Row]:
+        """At most `limit` rows that hold events numbered `seq` or later, in order."""
+
+    async def snapshot(self) -> Snapshot | None:
+        """The newest snapshot."""
+
+    async def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep this one instead of the last. Raises NotWritten or Unknown."""
+
+    async def prune(self, through_index: int, before_ms: int) -> int:
+        """Delete rows with index <= through_index and at_ms < before_ms, never the last row; returns how many."""
+
+    async def close(self) -> None:
+        """Checkpoint and let go of the file, from whatever state, without raising."""

@@ -1,0 +1,1 @@
+"""What may be said on the bus, and what it means. Pure: no await, clock, disk, randomness or logging."""

@@ -1,0 +1,98 @@
+"""The answers' text: what a model reads after its command. One line first, always `WORD resource …`."""
+
+from interlock.protocol.durations import format_age
+from interlock.protocol.grammar import quote
+from interlock.protocol.messages import (
+    Admitted,
+    Cancelled,
+    Down,
+    Extended,
+    FromBus,
+    Granted,
+    Queued,
+    Refused,
+    Released,
+    Revoked,
+    StillUsing,
+    Text,
+)
+
+
+def format_answer(body: FromBus) -> str:
+    """Write what the coordinator says. The first line alone is enough to act on."""
+    match body:
+        case Granted():
+            return f"GRANTED {body.resource}{_reach(body)}{_sentence(body.note)}"
+        case Queued():
+            return f"QUEUED {body.resource} position {body.position} - {_why_queued(body)}"
+        case StillUsing(resource, _, _, waiting, answer_ms, last):
+            end = f"; no answer within {format_age(answer_ms)} ends your hold" if last else ""
+            agents = "1 agent waits" if waiting == 1 else f"{waiting} agents wait"
+            return f"STILL USING? {resource} - {agents}: bus extend {resource}, or bus release {resource}{end}"
+        case Revoked(resource=resource, why=why, log=log, tail=tail):
+            return f"REVOKED {resource} {why}{_log(log, tail)}"
+        case Down(resource, _, _, why, log, tail):
+            choice = f"it is still yours: bus restart {resource}, or bus release {resource}"
+            return f"DOWN {resource} {why} - {choice}{_log(log, tail)}"
+        case Released(resource):
+            return f"RELEASED {resource}"
+        case Extended(resource, _, _, for_ms):
+            return f"EXTENDED {resource}" + (f" for {format_age(for_ms)}" if for_ms else "")
+        case Cancelled(resource, _, _, why):
+            return f"CANCELLED {resource}" + (f" {why}" if why else "")
+        case Admitted(resource, _, fence):
+            return f"ADMITTED {resource} (fence {fence})"
+        case Refused(code, why):
+            return f"REFUSED {code} {why}"
+        case Text(text):
+            return text
+
+
+def _reach(granted: Granted) -> str:
+    parts = [f" {granted.url}"] if granted.url else []
+    if granted.unit:
+        parts.append(f" unit {granted.unit}")
+    if granted.worktree != "-":
+        parts.append(f" from {quote(granted.worktree)}")
+    parts.append(f" (fence {granted.fence}")
+    if granted.for_ms:
+        parts.append(f", yours as you said for {format_age(granted.for_ms)}")
+    if granted.running_since_ms:
+        at = f" at commit {granted.commit}" if granted.commit else ""
+        parts.append(f", running since {format_age(granted.running_ms)}{at}")
+    if granted.shared:
+        parts.append(", under the hold you already have")
+    return "".join(parts) + ")"
+
+
+def _why_queued(queued: Queued) -> str:
+    match queued.state:
+        case "preparing":
+            why = "being prepared for you"
+        case "preparing_other":
+            why = f"being prepared for {queued.holder}" if queued.holder else "the last server is being stopped"
+        case "recovery_required":
+            why = "stopped until a person confirms"
+        case "draining":
+            why = "the last owner's processes are being ended"
+        case _ if queued.holder:
+            what = f' for "{_one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
+            left = f", said {format_age(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
+            why = f"held by {queued.holder} since {format_age(queued.held_ms)}{what}{left}"
+        case _:
+            why = "others are before you"
+    return f"{why}{_sentence(queued.note)}; do not use, start or stop it; next: bus wait {queued.resource}"
+
+
+def _sentence(note: str) -> str:
+    return f"; {note}" if note else ""
+
+
+def _log(log: str, tail: tuple[str, ...]) -> str:
+    lines = "".join(f"\n  | {line}" for line in tail)
+    return lines + (f"\n  log: {log}" if log else "")
+
+
+def _one_line(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= 80 else joined[:79] + "…"

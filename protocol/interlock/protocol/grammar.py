@@ -1,0 +1,204 @@
+"""The grammar: every message as one line that a person or a model can write, and back.
+
+    VERB <word> <word> … the rest, verbatim to its end
+
+A word that holds white space is quoted as a POSIX shell would. The rest is taken as it stands, quotes, newlines
+and all: a newline or a verb inside a purpose never becomes a second message.
+"""
+
+import re
+import shlex
+
+import msgspec
+
+from interlock.protocol.durations import format_duration, parse_duration
+from interlock.protocol.limits import PURPOSE_CHARACTERS_MAX, TIME_DECLARED_MS_MAX
+from interlock.protocol.messages import (
+    Cancel,
+    Extend,
+    Grant,
+    Handover,
+    Release,
+    Request,
+    Restart,
+    Status,
+    ToCoordinator,
+)
+
+VERBS: dict[str, str] = {
+    "REQUEST": "REQUEST <resource> <worktree> <what for, how long>",
+    "RELEASE": "RELEASE <resource> [fence=N]",
+    "EXTEND": "EXTEND [<resource>] <what for>",
+    "CANCEL": "CANCEL <resource>",
+    "RESTART": "RESTART <resource>",
+    "STATUS": "STATUS [<resource>]",
+    "HANDOVER": "HANDOVER <resource> <agent>",
+    "GRANT": "GRANT <request id> [<epoch>]",
+}
+_NEEDS_NO_QUOTES = re.compile(r"[^\s'\"\\]+")
+
+
+class BadText(ValueError):
+    """The text is no message; str() is one sentence that says what is wrong and what is right."""
+
+
+def parse(text: str) -> ToCoordinator:
+    """Read one message to the coordinator.
+
+    Args:
+        text: as an agent wrote it; the verb in any case.
+
+    Raises:
+        BadText: unknown verb, a missing or unwanted word, an unclosed quote, NUL.
+    """
+    if "\0" in text:
+        raise BadText("a message cannot hold a NUL character")
+    verb, at = _word(text.lstrip(), 0, "") if text.strip() else ("", 0)
+    text = text.lstrip()
+    verb = verb.upper()
+    form = VERBS.get(verb)
+    if form is None:
+        raise BadText(f"{_short(verb)!r} is no message to the coordinator: it knows {' '.join(VERBS)}")
+    match verb:
+        case "REQUEST":
+            resource, at = _word(text, at, form)
+            worktree, at = _word(text, at, form) if at < len(text) else ("-", at)
+            purpose, time_ms = split_time(text[at:])
+            return checked(Request(resource, worktree, purpose, time_ms))
+        case "RELEASE":
+            resource, at = _word(text, at, form)
+            fence = re.fullmatch(r"\s*(?:fence=(\d{1,18})\s*)?", text[at:])
+            if fence is None:
+                raise BadText(f"{_short(text[at:])!r} is too much: {form}")
+            return Release(resource, int(fence[1] or 0))
+        case "EXTEND":
+            purpose, time_ms = split_time(text[at:])
+            return checked(Extend("", purpose, time_ms))
+        case "STATUS":
+            if not text[at:].strip():
+                return Status()
+            resource, at = _word(text, at, form)
+            _nothing_more(text, at, form)
+            return Status(resource)
+        case "HANDOVER":
+            resource, at = _word(text, at, form)
+            agent, at = _word(text, at, form)
+            _nothing_more(text, at, form)
+            return Handover(resource, agent)
+        case "GRANT":
+            request_id, at = _word(text, at, form)
+            rest = text[at:].strip()
+            if rest and not re.fullmatch(r"\d{1,18}", rest):
+                raise BadText(f"{_short(rest)!r} is no epoch: {form}")
+            return Grant(request_id, int(rest or 0))
+        case _:
+            resource, at = _word(text, at, form)
+            _nothing_more(text, at, form)
+            return Cancel(resource) if verb == "CANCEL" else Restart(resource)
+
+
+def checked(message: Request | Extend) -> Request | Extend:
+    """Bring a typed message into its one normal form, or refuse it.
+
+    A duration after the last comma of the purpose is the declared time, unless one was said apart.
+
+    Raises:
+        BadText: the purpose or the time is over its limit.
+    """
+    if message.time_ms is None:
+        purpose, time_ms = split_time(message.purpose)
+        message = msgspec.structs.replace(message, purpose=purpose, time_ms=time_ms)
+    if len(message.purpose) > PURPOSE_CHARACTERS_MAX:
+        raise BadText(f"the purpose has {len(message.purpose)} characters, at most {PURPOSE_CHARACTERS_MAX} are taken")
+    if message.time_ms is not None and not 1 <= message.time_ms <= TIME_DECLARED_MS_MAX:
+        raise BadText(
+            f"the time {format_duration(message.time_ms)} is outside 1ms to {format_duration(TIME_DECLARED_MS_MAX)}"
+        )
+    return message
+
+
+def split_time(rest: str) -> tuple[str, int | None]:
+    """Split "try the login page, 20m" at its last comma, if a duration follows it."""
+    purpose, comma, tail = rest.rpartition(",")
+    time_ms = parse_duration(tail) if comma else None
+    return (rest, None) if time_ms is None else (purpose, time_ms)
+
+
+def split_resource(purpose: str) -> tuple[str, str]:
+    """The first word of an EXTEND's purpose, which may be a resource, and what follows it."""
+    try:
+        word, at = _word(purpose, 0, "")
+    except BadText:
+        return "", purpose
+    return word, purpose[at:]
+
+
+def format_message(message: ToCoordinator) -> str:
+    """Write a message to the coordinator as the text that `parse` reads."""
+    match message:
+        case Request(resource, worktree, purpose, time_ms):
+            return f"REQUEST {quote(resource)} {quote(worktree)}{_rest(purpose, time_ms)}"
+        case Release(resource, fence):
+            return f"RELEASE {quote(resource)}" + (f" fence={fence}" if fence else "")
+        case Extend(resource, purpose, time_ms):
+            return "EXTEND" + (f" {quote(resource)}" if resource else "") + _rest(purpose, time_ms)
+        case Cancel(resource):
+            return f"CANCEL {quote(resource)}"
+        case Restart(resource):
+            return f"RESTART {quote(resource)}"
+        case Status(resource):
+            return "STATUS" + (f" {quote(resource)}" if resource else "")
+        case Handover(resource, agent):
+            return f"HANDOVER {quote(resource)} {quote(agent)}"
+        case Grant(request_id, epoch):
+            return f"GRANT {quote(request_id)}" + (f" {epoch}" if epoch else "")
+
+
+def quote(word: str) -> str:
+    """Quote a word only where the grammar needs it, so that `/srv/über` stays readable."""
+    return word if _NEEDS_NO_QUOTES.fullmatch(word) else shlex.quote(word)
+
+
+def _rest(purpose: str, time_ms: int | None) -> str:
+    rest = purpose + (f", {format_duration(time_ms)}" if time_ms is not None else "")
+    return f" {rest}" if rest else ""
+
+
+def _word(text: str, at: int, form: str) -> tuple[str, int]:
+    """Read one word from `at`; the white space before it is skipped, one character after it is the separator."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    if at == len(text):
+        raise BadText(f"a word is missing: {form}")
+    out, quote_mark, started_at = "", "", at
+    while at < len(text):
+        character = text[at]
+        if quote_mark == "'" or (quote_mark and character == quote_mark):
+            if character == quote_mark:
+                quote_mark = ""
+            else:
+                out += character
+        elif character == "\\" and at + 1 < len(text) and (not quote_mark or text[at + 1] in '"\\$`'):
+            at += 1
+            out += text[at]
+        elif quote_mark:
+            out += character
+        elif character in "'\"":
+            quote_mark = character
+        elif character.isspace():
+            return out, at + 1
+        else:
+            out += character
+        at += 1
+    if quote_mark:
+        raise BadText(f"the quote opened at {_short(text[started_at:])!r} is never closed: {form}")
+    return out, at
+
+
+def _nothing_more(text: str, at: int, form: str) -> None:
+    if text[at:].strip():
+        raise BadText(f"{_short(text[at:].strip())!r} is too much: {form}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"

@@ -1,0 +1,62 @@
+"""Every bound on the bus, each with its reason. A new number goes here, nowhere else."""
+
+# --- what may be sent ---------------------------------------------------------------------
+MESSAGE_BYTES_MAX = 64 * 1024  # UTF-8; longer things belong in a file that the message names
+FRAME_BYTES_MAX = 1024 * 1024  # one line on a stream door; a longer one is a broken or hostile peer
+PURPOSE_CHARACTERS_MAX = 1024  # people read it in a list
+DEPTH_MAX = 32  # nesting of JSON: nothing on the bus is deeper than four
+
+# --- names --------------------------------------------------------------------------------
+AGENT_NAME_CHARACTERS_MAX = 64
+RESOURCE_NAME_CHARACTERS_MAX = 64
+REPOSITORY_ID_CHARACTERS_MAX = 128
+RESOURCE_KEY_CHARACTERS_MAX = 256
+NEAREST_NAMES_MAX = 3  # how many "did you mean" are worth reading
+SET_RESOURCES_MAX = 16  # names in one REQUEST
+
+# --- resources ----------------------------------------------------------------------------
+QUEUE_TICKETS_MAX = 16_384  # the newcomer is refused past it, never one already queued
+RESOURCES_DECLARED_MAX = 256
+RESOURCES_LIVE_MAX = 65_536  # keys with an owner, a queue or a deadline
+UNITS_MAX = 64  # a larger pool is a cluster, and wants a scheduler
+ENDED_TICKETS_KEPT = 256  # a resource remembers so many ended tickets, to answer a retried id truly
+LOST_HOLDS_KEPT = 1_024  # and so many agents, to say when and why each lost it
+POLLS_UNANSWERED_MAX = 2  # then REVOKED
+CLAIMS_MISSED_MAX = 3  # then the absent agent's ticket is cancelled
+LATE_MS = 1_000  # a deadline handled later than this was slept through: one fresh interval
+ARRIVAL_REMEMBERED_MS = 2 * 60_000  # a `bus run` that gave up keeps its place so long
+TIME_DECLARED_MS_MAX = 7 * 24 * 3_600_000  # a longer declared time is a typing error
+
+# --- inboxes ------------------------------------------------------------------------------
+UNREAD_MAX = 4_096  # an inbox; the coordinator's own are bounded by type and resource instead
+ACKED_KEPT = 256  # read messages kept in memory for `--last` and receipts; older ones are in the log
+INBOX_MESSAGES_A_CALL = 20  # what a model reads in one turn
+INBOX_BYTES_A_CALL = 8 * 1024
+NOTICES_A_COMMAND = 3  # lines of unread news before a command's own output
+
+# --- flow ---------------------------------------------------------------------------------
+MESSAGES_A_SECOND = 1_000  # an agent
+MESSAGES_BURST = 5_000
+MESSAGES_A_SECOND_TO_ONE = 10  # an agent, into any one other agent's inbox
+MESSAGES_BURST_TO_ONE = 100
+MAILBOX_MESSAGES_MAX = 20_000  # an actor: all 16,384 waiters may speak at once, with room to spare
+MAILBOX_RESERVED = 2_048  # of these, for the timer, steps, the watcher, RELEASE, EXTEND and CANCEL
+ANSWER_MS_MAX = 2_000  # an answer comes by then, or the reason why not
+IDS_REMEMBERED = 65_536  # recent message ids that are never done again
+AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
+
+# --- journal ------------------------------------------------------------------------------
+RECORD_BYTES_MAX = 512 * 1024  # one group commit
+SNAPSHOT_EVERY_RECORDS = 4_096  # replay stays well under a second
+SNAPSHOT_EVERY_BYTES = 16 * 1024 * 1024
+TAIL_EVENTS_A_READ = 256  # a follower reads so many, then lets others
+
+# --- supervision --------------------------------------------------------------------------
+RESTARTS_MAX = 5  # of one actor in …
+RESTARTS_WITHIN_MS = 30_000  # … this long; then it is frozen and says so
+SESSION_CUT_MS = 10_000  # a cut session is unknown for so long, then gone
+
+# --- servers ------------------------------------------------------------------------------
+STRANGER_PROBE_MS = 2_000  # how often a port held by a stranger is looked at again
+LOG_TAIL_LINES = 20  # lines of a failed server's log that its owner is shown
+LOG_TAIL_BYTES = 4 * 1024

@@ -1,0 +1,232 @@
+"""The messages, typed: what agents say to the coordinator, and what it says to them. `grammar.py` has their text.
+
+Fields are only ever added: journals keep these structs.
+"""
+
+import msgspec
+
+from interlock.protocol.identity import Identity
+
+
+# --- to the coordinator -------------------------------------------------------------------
+class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
+    """Put me in the queue.
+
+    Args:
+        resource: short name or key; several with commas are a set (not in this version).
+        worktree: absolute directory, or "-" where none matters.
+        purpose: what for, at most 1,024 characters.
+        time_ms: how long it is meant to take; None where nothing was said.
+        run: the ticket of a `bus run`, which never merges with another.
+        queue: False refuses with RESOURCE_BUSY where it would have to wait.
+        process: the wrapper of a `bus run`; when it is gone its ticket is too.
+    """
+
+    resource: str
+    worktree: str = "-"
+    purpose: str = ""
+    time_ms: int | None = None
+    run: bool = False
+    queue: bool = True
+    process: Identity | None = None
+
+
+class Release(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASE"):
+    """I am finished. `fence` 0: whichever I hold."""
+
+    resource: str
+    fence: int = 0
+
+
+class Extend(msgspec.Struct, frozen=True, omit_defaults=True, tag="EXTEND"):
+    """I still need it. Without a resource, the first word of `purpose` is one only if the sender holds it."""
+
+    resource: str = ""
+    purpose: str = ""
+    time_ms: int | None = None
+
+
+class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, tag="CANCEL"):
+    """Take me out of the queue. `request_id` names one ticket of several (`bus run`)."""
+
+    resource: str
+    request_id: str = ""
+
+
+class Restart(msgspec.Struct, frozen=True, tag="RESTART"):
+    """Holder only: the same server again."""
+
+    resource: str
+
+
+class Status(msgspec.Struct, frozen=True, omit_defaults=True, tag="STATUS"):
+    """Tell me the owner, the queue, how long. Empty: of every resource."""
+
+    resource: str = ""
+
+
+class Handover(msgspec.Struct, frozen=True, tag="HANDOVER"):
+    """Holder only: that agent is next."""
+
+    resource: str
+    agent: str
+
+
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True, tag="GRANT"):
+    """From the designated controller: this ticket."""
+
+    request_id: str
+    epoch: int = 0
+
+
+ToCoordinator = Request | Release | Extend | Cancel | Restart | Status | Handover | Grant
+
+
+# --- from the coordinator -----------------------------------------------------------------
+class Granted(msgspec.Struct, frozen=True, omit_defaults=True, tag="GRANTED"):
+    """Yours now, and verified ready.
+
+    Args:
+        resource: as the agent called it.
+        key: the full key.
+        fence: grows with every grant on this bus.
+        request_id: the ticket.
+        unit: of a pool; "" for an ordinary resource.
+        url: of a server.
+        worktree: it runs from, or "-".
+        until_ms: when you said that you need it until (wall clock, ms); 0: nothing was said.
+        for_ms: the same, from now (ms).
+        running_since_ms: wall clock; set where a running server was carried over.
+        running_ms: the same as an age.
+        commit: that the carried-over server was started at.
+        shared: true where a `bus run` goes under a hold that its agent already has, and leaves it.
+        note: one more sentence, where there is something to know.
+    """
+
+    resource: str
+    key: str
+    fence: int
+    request_id: str
+    unit: str = ""
+    url: str = ""
+    worktree: str = "-"
+    until_ms: int = 0
+    for_ms: int = 0
+    running_since_ms: int = 0
+    running_ms: int = 0
+    commit: str = ""
+    shared: bool = False
+    note: str = ""
+
+
+class Queued(msgspec.Struct, frozen=True, omit_defaults=True, tag="QUEUED"):
+    """Not yours: do not use, start or stop it. Position 1 while it is being prepared for you.
+
+    Args:
+        state: why it is not yours: "held", "preparing" (for you), "preparing_other", "draining",
+            "recovery_required", "free" (for one who is passed over until it is heard of).
+        holder: who has it. held_ms: since how long. holder_purpose: what for.
+        holder_left_ms: until when the holder said to need it, from now; 0: nothing was said.
+        note: what it waits for besides: a stranger on the port, an operator.
+    """
+
+    resource: str
+    key: str
+    position: int
+    request_id: str
+    state: str = "held"
+    holder: str = ""
+    held_ms: int = 0
+    holder_purpose: str = ""
+    holder_left_ms: int = 0
+    note: str = ""
+
+
+class StillUsing(msgspec.Struct, frozen=True, omit_defaults=True, tag="STILL USING?"):
+    """Poll. `last`: silence after this one ends the hold. answer_ms: how long there is to answer."""
+
+    resource: str
+    key: str
+    fence: int
+    waiting: int = 0
+    answer_ms: int = 0
+    last: bool = False
+
+
+class Revoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="REVOKED"):
+    """Not yours any more. Stop at once. `code` where it has one: PREPARE_FAILED, RESERVATION_EXPIRED."""
+
+    resource: str
+    key: str
+    request_id: str
+    why: str
+    fence: int = 0
+    code: str = ""
+    log: str = ""
+    tail: tuple[str, ...] = ()
+
+
+class Down(msgspec.Struct, frozen=True, omit_defaults=True, tag="DOWN"):
+    """To the holder: the server died; it is still yours."""
+
+    resource: str
+    key: str
+    fence: int
+    why: str
+    log: str = ""
+    tail: tuple[str, ...] = ()
+
+
+class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASED"):
+    resource: str
+    key: str
+    fence: int = 0
+
+
+class Extended(msgspec.Struct, frozen=True, omit_defaults=True, tag="EXTENDED"):
+    resource: str
+    key: str
+    fence: int
+    for_ms: int = 0
+
+
+class Cancelled(msgspec.Struct, frozen=True, omit_defaults=True, tag="CANCELLED"):
+    resource: str
+    key: str
+    request_id: str = ""
+    why: str = ""
+
+
+class Refused(msgspec.Struct, frozen=True, omit_defaults=True, tag="REFUSED"):
+    """An expected no; nothing changed. `code` is stable, `why` is for people and says what to do next."""
+
+    code: str
+    why: str
+    resource: str = ""
+
+
+class Admitted(msgspec.Struct, frozen=True, tag="ADMITTED"):
+    """To `bus run`: its command may begin under this fence, and is on record."""
+
+    resource: str
+    key: str
+    fence: int
+    launch: str
+
+
+class Text(msgspec.Struct, frozen=True, tag="TEXT"):
+    """What one agent says to another: the bus does not look into it."""
+
+    text: str
+
+
+FromBus = (
+    Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted | Refused | Text
+)  # what can stand in an outbox
+
+NEWS = ("GRANTED", "STILL USING?", "DOWN", "REVOKED")  # what every command shows first, once
+
+
+def tag_of(body: msgspec.Struct) -> str:
+    """The message's word, as it stands in `type` and at the head of the text."""
+    return str(type(body).__struct_config__.tag)

@@ -1,0 +1,82 @@
+"""Names: agents, resources, repositories. What is not a name here never becomes a path or a lock."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from interlock.protocol.limits import (
+    AGENT_NAME_CHARACTERS_MAX,
+    NEAREST_NAMES_MAX,
+    RESOURCE_KEY_CHARACTERS_MAX,
+    RESOURCE_NAME_CHARACTERS_MAX,
+)
+
+COORDINATOR = "coordinator"
+SUPERVISOR = "supervisor"
+RESERVED = frozenset({COORDINATOR, SUPERVISOR, "timer", "journal", "all"})
+
+_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def why_not_agent(name: str) -> str | None:
+    """Say what is wrong with an agent's name, or None.
+
+    Source: contract §1. `--` is kept free: it separates the sender in an inbox file's name.
+    """
+    if not _AGENT.fullmatch(name):
+        return (
+            f"{name!r} is no agent name: a letter or digit first, then letters, digits, '.', '_' or '-', "
+            f"at most {AGENT_NAME_CHARACTERS_MAX} in all"
+        )
+    if "--" in name:
+        return f"{name!r} is no agent name: it must not hold '--'"
+    if name.lower() in RESERVED:
+        return f"{name!r} is reserved for the bus: choose another name"
+    return None
+
+
+def is_key(resource: str) -> bool:
+    """A full key holds a slash; a short name never does."""
+    return "/" in resource
+
+
+def why_not_resource(resource: str) -> str | None:
+    """Say what is wrong with a short resource name or a full key, or None. Source: contract §1."""
+    if len(resource) > RESOURCE_KEY_CHARACTERS_MAX:
+        return f"a resource key has at most {RESOURCE_KEY_CHARACTERS_MAX} characters, this one {len(resource)}"
+    if not is_key(resource):
+        return None if _is_name(resource) else _bad_name(resource)
+    match resource.split("/"):
+        case ["machine", name]:
+            return None if _is_name(name) else _bad_name(name)
+        case ["repository", repository, name]:
+            if not _REPOSITORY.fullmatch(repository):
+                return f"{repository!r} is no repository id: 1 to 128 letters, digits, '_' or '-'"
+            return None if _is_name(name) else _bad_name(name)
+        case _:
+            return f"{resource!r} is no resource key: machine/<name> or repository/<id>/<name>"
+
+
+def short_name(key: str) -> str:
+    """The last part of a key: what people call the resource."""
+    return key.rpartition("/")[2]
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names most like this one, best first, a few at most."""
+    by_fold = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.casefold(), by_fold, n=NEAREST_NAMES_MAX, cutoff=0.5)
+    return [by_fold[each] for each in close]
+
+
+def _is_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and ".." not in name
+
+
+def _bad_name(name: str) -> str:
+    return (
+        f"{name!r} is no resource name: a letter or digit first, then letters, digits, '_', '.' or '-' (no '..'), "
+        f"at most {RESOURCE_NAME_CHARACTERS_MAX} in all"
+    )

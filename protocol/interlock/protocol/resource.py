@@ -1,0 +1,181 @@
+"""The resource machine: one command in, one outcome out. All branching on commands lives in `decide`.
+
+resource_requests.py   agents' messages            resource_events.py   the facts
+resource_handover.py   a free unit and its steps   resource_evolve.py   what each fact changes
+resource_waiting.py    polls and claims            resource_state.py    what there is
+"""
+
+from interlock.protocol.codes import Code
+from interlock.protocol.messages import (
+    Cancel,
+    Extend,
+    Release,
+    Released,
+    Request,
+    Restart,
+)
+from interlock.protocol.outcome import Now, Outcome
+from interlock.protocol.resource_commands import (
+    Admit,
+    AgentGone,
+    Define,
+    Heard,
+    LaunchGone,
+    LaunchUp,
+    Mail,
+    PortBlocked,
+    Recover,
+    ResourceCommand,
+    Resume,
+    ServerGone,
+    StepFailure,
+    StepResult,
+    StopServers,
+    Tick,
+    WrapperGone,
+)
+from interlock.protocol.resource_draft import Draft
+from interlock.protocol.resource_events import (
+    DefinitionPending,
+    Finished,
+    Recovered,
+    ResourceEvent,
+)
+from interlock.protocol.resource_handover import (
+    cancel_ticket,
+    first_of,
+    launch_up,
+    port_blocked,
+    recovery_required,
+    resume,
+    server_gone,
+    settle,
+    step_failure,
+    step_result,
+    stop_servers,
+)
+from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, release, request, restart
+from interlock.protocol.resource_state import (
+    Resource,
+    UnitState,
+    find_ticket,
+    unit_of,
+)
+from interlock.protocol.resource_waiting import end_hold, heard, release_hold, tick
+
+
+def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Resource, ResourceEvent]:
+    """Answer one command.
+
+    Args:
+        resource: as it is; it is not changed.
+        command: an agent's message, or a word of the coordinator, the timer or an adapter.
+        now: the moment, and the number that the next event will have.
+
+    Returns:
+        The state that is to be, its events, and what to send and do once they are durable.
+    """
+    draft = Draft(resource, now, command.id if isinstance(command, Mail | Admit | Recover) else "")
+    first = first_of(draft)
+    match command:
+        case Mail(body=Request() as body):
+            request(draft, command, body)
+        case Mail(body=Release() as body):
+            release(draft, command, body)
+        case Mail(body=Extend() as body):
+            extend(draft, command, body)
+        case Mail(body=Cancel() as body):
+            cancel(draft, command, body)
+        case Mail(body=Restart()):
+            restart(draft, command)
+        case Admit():
+            admit(draft, command)
+        case Heard(agent):
+            heard(draft, agent)
+        case AgentGone():
+            _agent_gone(draft, command)
+        case WrapperGone(request_id):
+            _wrapper_gone(draft, request_id)
+        case Define(definition):
+            if definition != (draft.state.next_definition or draft.state.definition):
+                draft.event(DefinitionPending(definition))
+        case Resume():
+            resume(draft)
+        case StopServers():
+            stop_servers(draft)
+        case Recover():
+            _recover(draft, command)
+        case Tick():
+            tick(draft)
+        case LaunchUp():
+            launch_up(draft, command)
+        case StepResult():
+            step_result(draft, command)
+        case StepFailure():
+            step_failure(draft, command)
+        case PortBlocked():
+            port_blocked(draft, command)
+        case ServerGone():
+            server_gone(draft, command)
+        case LaunchGone():
+            _launch_gone(draft, command)
+    settle(draft, first)
+    if isinstance(command, Mail) and isinstance(command.body, Request) and not draft.answered():
+        answer_request(draft, command)
+    return draft.outcome()
+
+
+# --- ends ---------------------------------------------------------------------------------
+def _agent_gone(draft: Draft, gone: AgentGone) -> None:
+    """Tickets and holds of `bus run` live by their own wrapper and command, not by the agent's process."""
+    for request_id in draft.state.by_agent.get(gone.agent, ()):
+        ticket = draft.state.queue[request_id]
+        if not ticket.run and ticket.incarnation <= gone.incarnation:
+            cancel_ticket(draft, ticket, gone.why)
+    unit = unit_of(draft.state, gone.agent)
+    if unit is None or unit.ticket is None or unit.ticket.incarnation > gone.incarnation:
+        return
+    if unit.state is UnitState.PREPARING:
+        cancel_ticket(draft, unit.ticket, gone.why)
+    elif unit.state is UnitState.HELD:
+        end_hold(draft, unit, gone.why, tell=False)
+
+
+def _wrapper_gone(draft: Draft, request_id: str) -> None:
+    ticket, unit = find_ticket(draft.state, request_id)
+    if ticket is None:
+        return
+    if unit is None or unit.state is UnitState.PREPARING:
+        cancel_ticket(draft, ticket, "its bus run ended", remember=True)
+    elif unit.state is UnitState.HELD and not unit.launches:
+        release_hold(draft, unit, "its bus run ended before the command began")
+
+
+def _launch_gone(draft: Draft, gone: LaunchGone) -> None:
+    unit = next((u for u in draft.state.units if gone.launch in u.launches), None)
+    if unit is None or unit.ticket is None:
+        return
+    if not gone.proved:
+        recovery_required(draft, unit, gone.evidence)
+        return
+    agent = unit.ticket.agent
+    draft.event(Finished(agent, unit.name, unit.fence, gone.launch, gone.code, gone.evidence))
+    unit = draft.state.unit(unit.name)
+    assert unit.ticket is not None
+    if unit.launches:
+        return
+    if unit.state is UnitState.DRAINING:
+        end_hold(draft, unit, unit.why, code=unit.code, tell=False)
+    elif unit.ticket.run:
+        code = f"with code {gone.code}" if gone.code is not None else "before it began"
+        release_hold(draft, unit, f"its command ended {code}")
+
+
+def _recover(draft: Draft, command: Recover) -> None:
+    doubtful = [u for u in draft.state.units if u.state is UnitState.RECOVERY_REQUIRED]
+    for unit in doubtful:
+        draft.event(Recovered(unit.name, command.sender))
+    if doubtful:
+        draft.answer(command.sender, Released(draft.state.key, draft.state.key))
+    else:
+        draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")

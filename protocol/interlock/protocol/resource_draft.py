@@ -1,0 +1,123 @@
+"""A draft: a decision while it is being made. It holds the state that is to be, and what follows from it."""
+
+from interlock.protocol.messages import FromBus, Granted, Queued, Refused
+from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, after
+from interlock.protocol.resource_commands import Order
+from interlock.protocol.resource_events import ResourceEvent
+from interlock.protocol.resource_evolve import evolve
+from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, position
+
+
+class Draft:
+    """Folds each event at once, so that the next question is asked of the state that is to be.
+
+    Args:
+        asker: id of the message under decision; direct answers reply to it.
+
+    `asked_for` is the ticket that the asker wants: what becomes of it is the direct answer too.
+    """
+
+    def __init__(self, resource: Resource, now: Now, asker: str = "") -> None:
+        self.state = resource
+        self.now = now
+        self.asker = asker
+        self.asked_for = asker
+        self._events: list[ResourceEvent] = []
+        self._outbox: list[Send] = []
+        self._withdraw: list[Withdraw] = []
+        self._steps: list[Order] = []
+
+    def event(self, event: ResourceEvent) -> None:
+        self.state = evolve(self.state, event)
+        self._events.append(event)
+
+    def next_seq(self) -> int:
+        """The number that the next event will have."""
+        return self.now.seq + len(self._events)
+
+    def answer(self, to: str, body: FromBus) -> None:
+        self._outbox.append(Send(to, body, reply_to=self.asker))
+
+    def refuse(self, to: str, code: str, why: str, called: str = "") -> None:
+        self.answer(to, Refused(code, why, called))
+
+    def answered(self) -> bool:
+        return any(send.reply_to == self.asker for send in self._outbox)
+
+    def tell(self, ticket: Ticket, body: FromBus) -> None:
+        """Put a message into the inbox of a ticket's agent; of each type only the newest about this resource stays
+        unread. What concerns a `bus run` goes to its wrapper instead."""
+        if ticket.run:
+            self._outbox.append(Send(ticket.agent, body, run=ticket.request_id))
+        else:
+            self._outbox.append(Send(ticket.agent, body, slot=f"{type(body).__name__}:{self.state.key}"))
+
+    def withdraw(self, ticket: Ticket, *bodies: type) -> None:
+        """Take messages about this resource that no longer hold out of the inbox of a ticket's agent."""
+        if not ticket.run:
+            self._withdraw += [Withdraw(ticket.agent, f"{body.__name__}:{self.state.key}") for body in bodies]
+
+    def order(self, order: Order) -> None:
+        self._steps.append(order)
+
+    def outcome(self) -> Outcome[Resource, ResourceEvent]:
+        return Outcome(self.state, tuple(self._events), tuple(self._outbox), tuple(self._withdraw), tuple(self._steps))
+
+
+def granted(draft: Draft, unit: Unit, *, shared: bool = False, carried: bool = False, note: str = "") -> Granted:
+    """GRANTED as it is true now."""
+    assert unit.ticket is not None
+    server = unit.server
+    return Granted(
+        resource=unit.ticket.called,
+        key=draft.state.key,
+        fence=unit.fence,
+        request_id=unit.ticket.request_id,
+        unit=unit.name,
+        url=server.definition.url if server is not None else "",
+        worktree=unit.ticket.worktree,
+        until_ms=unit.until_ms,
+        for_ms=max(0, unit.until_ms - draft.now.at_ms) if unit.until_ms else 0,
+        running_since_ms=server.since_ms if carried and server is not None else 0,
+        running_ms=max(0, draft.now.at_ms - server.since_ms) if carried and server is not None else 0,
+        commit=server.commit if carried and server is not None else "",
+        shared=shared,
+        note=note,
+    )
+
+
+def queued(draft: Draft, ticket: Ticket) -> Queued:
+    """QUEUED as it is true now."""
+    state, at = draft.state, position(draft.state, ticket.request_id)
+    unit = next((u for u in state.units if u.ticket is not None and u.ticket.request_id == ticket.request_id), None)
+    if unit is not None:
+        return Queued(ticket.called, state.key, at, ticket.request_id, "preparing", note=_why_waiting(unit))
+    # The unit that says most about the wait: one in doubt, else the one held longest.
+    order = [UnitState.RECOVERY_REQUIRED, UnitState.HELD, UnitState.DRAINING, UnitState.PREPARING, UnitState.FREE]
+    unit = min(state.units, key=lambda u: (order.index(u.state), u.since_ms))
+    holder = unit.ticket
+    return Queued(
+        resource=ticket.called,
+        key=state.key,
+        position=at,
+        request_id=ticket.request_id,
+        state="preparing_other" if unit.state is UnitState.PREPARING else str(unit.state),
+        holder=holder.agent if holder is not None else "",
+        held_ms=max(0, draft.now.at_ms - unit.since_ms) if unit.fence else 0,
+        holder_purpose=holder.purpose if holder is not None else "",
+        holder_left_ms=max(0, unit.until_ms - draft.now.at_ms) if unit.until_ms else 0,
+        note=_why_waiting(unit),
+    )
+
+
+def _why_waiting(unit: Unit) -> str:
+    if unit.blocked:
+        return f"{unit.blocked}; end that process yourself, the hand-over then goes on by itself"
+    return unit.why if unit.state is UnitState.RECOVERY_REQUIRED else ""
+
+
+def declared(draft: Draft, time_ms: int | None) -> tuple[Deadline | None, int]:
+    """Until when polls are respected, and until when the owner said it needs the resource (wall clock, ms)."""
+    if time_ms is None:
+        return None, 0
+    return after(draft.now, min(time_ms, draft.state.definition.time_max_ms)), draft.now.at_ms + time_ms

@@ -1,0 +1,248 @@
+"""What happens to a resource. Journalled for ever: fields are only ever added; `resource_evolve.py` takes them in."""
+
+import msgspec
+
+from interlock.protocol.definition import Definition
+from interlock.protocol.identity import Identity
+from interlock.protocol.outcome import Deadline
+from interlock.protocol.resource_state import Launch, Server, StepKind, Ticket
+
+
+# --- the queue ----------------------------------------------------------------------------
+class Requested(msgspec.Struct, frozen=True, omit_defaults=True, tag="requested"):
+    agent: str
+    ticket: Ticket
+
+
+class Amended(msgspec.Struct, frozen=True, omit_defaults=True, tag="amended"):
+    agent: str
+    ticket: Ticket
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    agent: str
+    request_id: str
+
+
+class TicketCancelled(msgspec.Struct, frozen=True, omit_defaults=True, tag="cancelled"):
+    """`remember` keeps its arrival number for the agent's next ticket until then."""
+
+    agent: str
+    request_id: str
+    why: str
+    at_ms: int
+    remember: Deadline | None = None
+
+
+# --- the hand-over ------------------------------------------------------------------------
+class StepStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_started"):
+    """The intent. With a request id the unit is being prepared for that ticket from now on."""
+
+    unit: str
+    step: int
+    kind: StepKind
+    agent: str = ""
+    request_id: str = ""
+    restart: bool = False
+    halt: bool = False
+
+
+class LaunchStarted(msgspec.Struct, frozen=True, tag="launch_started"):
+    """The keeper is up and told who it is; only when this is durable may it execute anything."""
+
+    unit: str
+    step: int
+    launch: str
+    keeper: Identity
+
+
+class StepAborting(msgspec.Struct, frozen=True, tag="step_aborting"):
+    unit: str
+    step: int
+
+
+class StepDone(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_done"):
+    unit: str
+    step: int
+    kind: StepKind
+    server: Server | None = None
+    evidence: str = ""
+
+
+class StepUndone(msgspec.Struct, frozen=True, tag="step_undone"):
+    """It failed, and everything it had begun is proved gone."""
+
+    unit: str
+    step: int
+    kind: StepKind
+    why: str
+
+
+class PrepareFailed(msgspec.Struct, frozen=True, omit_defaults=True, tag="prepare_failed"):
+    unit: str
+    agent: str
+    request_id: str
+    why: str
+    at_ms: int
+    log: str = ""
+
+
+class Blocked(msgspec.Struct, frozen=True, tag="blocked"):
+    """A stranger holds the port; `who` says which process. Empty: it has left."""
+
+    unit: str
+    who: str
+
+
+class Down(msgspec.Struct, frozen=True, omit_defaults=True, tag="down"):
+    """The server died; `gone`: its whole tree is proved gone."""
+
+    unit: str
+    launch: str
+    gone: bool
+    why: str
+    agent: str = ""
+
+
+class RecoveryRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag="recovery_required"):
+    unit: str
+    why: str
+    at_ms: int
+    agent: str = ""
+    request_id: str = ""
+
+
+class Recovered(msgspec.Struct, frozen=True, tag="recovered"):
+    unit: str
+    by: str
+
+
+# --- the hold -----------------------------------------------------------------------------
+class HoldGranted(msgspec.Struct, frozen=True, omit_defaults=True, tag="granted"):
+    agent: str
+    unit: str
+    request_id: str
+    fence: int
+    at_ms: int
+    until: Deadline | None = None
+    until_ms: int = 0
+    claimed: bool = False
+
+
+class Claimed(msgspec.Struct, frozen=True, tag="claimed"):
+    agent: str
+    unit: str
+    fence: int
+    at_ms: int
+
+
+class Heard(msgspec.Struct, frozen=True, tag="heard"):
+    """The owner gave a sign of life while a poll was out or counted."""
+
+    agent: str
+    unit: str
+    fence: int
+    at_ms: int
+
+
+class HoldExtended(msgspec.Struct, frozen=True, omit_defaults=True, tag="extended"):
+    agent: str
+    unit: str
+    fence: int
+    at_ms: int
+    purpose: str = ""
+    until: Deadline | None = None
+    until_ms: int = 0
+
+
+class Armed(msgspec.Struct, frozen=True, omit_defaults=True, tag="armed"):
+    """The deadlines of a hold as they stand from now on."""
+
+    unit: str
+    fence: int
+    poll_at: Deadline | None = None
+    claim_at: Deadline | None = None
+
+
+class Polled(msgspec.Struct, frozen=True, tag="polled"):
+    agent: str
+    unit: str
+    fence: int
+    polls: int
+    poll_at: Deadline
+
+
+class Draining(msgspec.Struct, frozen=True, omit_defaults=True, tag="draining"):
+    """The hold is over for its owner; its commands still run."""
+
+    agent: str
+    unit: str
+    fence: int
+    why: str
+    code: str = ""
+
+
+class HoldReleased(msgspec.Struct, frozen=True, tag="released"):
+    agent: str
+    unit: str
+    fence: int
+    why: str
+    at_ms: int
+
+
+class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"):
+    """`silent`: for silence alone, its owner is not proved gone."""
+
+    agent: str
+    unit: str
+    fence: int
+    why: str
+    at_ms: int
+    code: str = ""
+    silent: bool = False
+
+
+class PassedOver(msgspec.Struct, frozen=True, tag="expired"):
+    """The grant was not noticed; the ticket goes back to its place and waits to be heard of."""
+
+    agent: str
+    unit: str
+    fence: int
+    request_id: str
+    why: str
+    at_ms: int
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    agent: str
+    unit: str
+    fence: int
+    launch: Launch
+
+
+class Finished(msgspec.Struct, frozen=True, omit_defaults=True, tag="finished"):
+    agent: str
+    unit: str
+    fence: int
+    launch: str
+    code: int | None = None
+    evidence: str = ""
+
+
+# --- the definition -----------------------------------------------------------------------
+class DefinitionPending(msgspec.Struct, frozen=True, tag="definition_pending"):
+    definition: Definition
+
+
+class Defined(msgspec.Struct, frozen=True, tag="defined"):
+    definition: Definition
+
+
+ResourceEvent = (
+    Requested | Amended | Returned | TicketCancelled
+    | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
+    | RecoveryRequired | Recovered
+    | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
+    | PassedOver | Started | Finished
+    | DefinitionPending | Defined
+)  # fmt: skip

@@ -1,0 +1,252 @@
+"""How each fact changes a resource. Replaying a journal and living through it are this one function."""
+
+from typing import TypeVar
+
+import msgspec
+
+from interlock.protocol.limits import ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
+from interlock.protocol.outcome import Deadline
+from interlock.protocol.resource_events import (
+    Amended,
+    Armed,
+    Blocked,
+    Claimed,
+    Defined,
+    DefinitionPending,
+    Down,
+    Draining,
+    Finished,
+    Heard,
+    HoldExtended,
+    HoldGranted,
+    HoldReleased,
+    HoldRevoked,
+    LaunchStarted,
+    PassedOver,
+    Polled,
+    PrepareFailed,
+    Recovered,
+    RecoveryRequired,
+    Requested,
+    ResourceEvent,
+    Returned,
+    Started,
+    StepAborting,
+    StepDone,
+    StepStarted,
+    StepUndone,
+    TicketCancelled,
+)
+from interlock.protocol.resource_state import Arrival, Ended, Lost, Resource, Step, StepKind, Ticket, Unit, UnitState
+
+T = TypeVar("T")
+replace = msgspec.structs.replace
+
+
+def evolve(resource: Resource, event: ResourceEvent) -> Resource:
+    """Take one fact in. Total and silent: a journalled event can't be refused, an impossible one is our bug."""
+    match event:
+        case Requested(_, ticket):
+            resource = replace(
+                resource,
+                next_arrival=max(resource.next_arrival, ticket.arrival + 1),
+                remembered=_without(resource.remembered, ticket.agent),
+            )
+            return _enqueue(resource, ticket)
+        case Amended(_, ticket):
+            assert ticket.request_id in resource.queue
+            return replace(resource, queue={**resource.queue, ticket.request_id: ticket})
+        case Returned(_, request_id):
+            back = replace(resource.queue[request_id], absent=False)
+            return replace(resource, queue={**resource.queue, request_id: back})
+        case TicketCancelled(agent, request_id, why, at_ms, remember):
+            return _cancel(resource, agent, request_id, why, at_ms, remember)
+
+        case StepStarted(name, number, kind, _, request_id, restart, halt):
+            unit = resource.unit(name)
+            changes = {"step": Step(number, kind, restart=restart, halt=halt), "blocked": ""}
+            if request_id and (unit.ticket is None or unit.ticket.request_id != request_id):
+                assert unit.ticket is None
+                waiting = resource.queue[request_id]
+                resource = _dequeue(resource, request_id)
+                changes |= {"ticket": waiting, "state": UnitState.PREPARING}
+            elif unit.state is UnitState.FREE:
+                changes |= {"state": UnitState.PREPARING}
+            return _set(resource, unit, **changes)
+        case LaunchStarted(name, number, launch, keeper):
+            unit = resource.unit(name)
+            assert unit.step is not None
+            assert unit.step.number == number
+            return _set(resource, unit, step=replace(unit.step, launch=launch, keeper=keeper), blocked="")
+        case StepAborting(name):
+            unit = resource.unit(name)
+            assert unit.step is not None
+            return _set(resource, unit, step=replace(unit.step, aborting=True))
+        case StepDone(name, _, kind, server):
+            unit = resource.unit(name)
+            server = unit.server if kind is StepKind.VERIFY else server
+            return _settle_unit(resource, unit, step=None, server=server, blocked="")
+        case StepUndone(name, _, kind):
+            unit = resource.unit(name)
+            server = None if kind is StepKind.START else unit.server
+            return _settle_unit(resource, unit, step=None, server=server, blocked="")
+        case PrepareFailed(name, agent, request_id, why, at_ms):
+            resource = _end_ticket(resource, agent, request_id, why, at_ms)
+            return _settle_unit(resource, resource.unit(name), ticket=None)
+        case Blocked(name, who):
+            return _set(resource, resource.unit(name), blocked=who)
+        case Down(name, _, gone):
+            unit = resource.unit(name)
+            assert unit.server is not None
+            return _set(resource, unit, server=None if gone else replace(unit.server, alive=False))
+        case RecoveryRequired(name, why, at_ms, agent, request_id):
+            unit = resource.unit(name)
+            if unit.ticket is not None and unit.state is UnitState.PREPARING:
+                resource = _enqueue(resource, unit.ticket)
+            elif unit.ticket is not None:
+                resource = _lose(_end_ticket(resource, agent, request_id, why, at_ms), agent, at_ms, why, unit.fence)
+            return _set(
+                resource, Unit(name, server=unit.server), state=UnitState.RECOVERY_REQUIRED, why=why, code="", step=None
+            )
+        case Recovered(name):
+            return _put(resource, Unit(name))
+
+        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed):
+            unit = resource.unit(name)
+            ticket = unit.ticket or resource.queue[request_id]
+            if unit.ticket is None:
+                resource = _dequeue(resource, request_id)
+            assert ticket.request_id == request_id
+            held = Unit(
+                name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
+                until, until_ms, claimed, server=unit.server,
+            )  # fmt: skip
+            resource = replace(resource, lost=_without(resource.lost, agent))
+            return _put(resource, held)
+        case Claimed(_, name, _, at_ms):
+            unit = resource.unit(name)
+            assert unit.ticket is not None
+            return _set(
+                resource, unit, claimed=True, claim_at=None, confirmed_ms=at_ms, ticket=replace(unit.ticket, misses=0)
+            )
+        case Heard(_, name, _, at_ms):
+            return _set(resource, resource.unit(name), polls=0, polled=False, poll_at=None, confirmed_ms=at_ms)
+        case HoldExtended(_, name, _, at_ms, purpose, until, until_ms):
+            unit = resource.unit(name)
+            assert unit.ticket is not None
+            ticket = replace(unit.ticket, purpose=purpose) if purpose.strip() else unit.ticket
+            times = {"until": until, "until_ms": until_ms} if until is not None else {}
+            return _set(resource, unit, ticket=ticket, confirmed_ms=at_ms, **times)
+        case Armed(name, _, poll_at, claim_at):
+            quiet = {"polls": 0, "polled": False} if poll_at is None else {}
+            return _set(resource, resource.unit(name), poll_at=poll_at, claim_at=claim_at, **quiet)
+        case Polled(_, name, _, polls, poll_at):
+            return _set(resource, resource.unit(name), polls=polls, polled=True, poll_at=poll_at)
+        case Draining(_, name, _, why, code):
+            return _set(
+                resource, resource.unit(name), state=UnitState.DRAINING, why=why, code=code, poll_at=None, claim_at=None
+            )
+        case HoldReleased(agent, name, fence, why, at_ms):
+            return _end_hold(resource, agent, name, fence, why, at_ms, silent=False)
+        case HoldRevoked(agent, name, fence, why, at_ms, _, silent):
+            return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent)
+        case PassedOver(agent, name, fence, _, why, at_ms):
+            unit = resource.unit(name)
+            assert unit.ticket is not None
+            back = replace(unit.ticket, absent=True, misses=unit.ticket.misses + 1)
+            resource = _lose(_enqueue(resource, back), agent, at_ms, why, fence)
+            return _put(resource, Unit(name, server=unit.server))
+        case Started(_, name, _, launch):
+            unit = resource.unit(name)
+            return _set(resource, unit, launches={**unit.launches, launch.launch: launch})
+        case Finished(_, name, _, launch):
+            unit = resource.unit(name)
+            return _set(resource, unit, launches=_without(unit.launches, launch))
+
+        case DefinitionPending(definition):
+            return replace(resource, next_definition=definition)
+        case Defined(definition):
+            known = {unit.name: unit for unit in resource.units}
+            units = tuple(known.get(name, Unit(name)) for name in definition.units)
+            return replace(resource, definition=definition, next_definition=None, units=units)
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _without(table: dict[str, T], key: str) -> dict[str, T]:
+    return {k: v for k, v in table.items() if k != key} if key in table else table
+
+
+def _put(resource: Resource, new: Unit) -> Resource:
+    return replace(resource, units=tuple(new if unit.name == new.name else unit for unit in resource.units))
+
+
+def _set(resource: Resource, unit: Unit, **changes: object) -> Resource:
+    return _put(resource, replace(unit, **changes))
+
+
+def _settle_unit(resource: Resource, unit: Unit, **changes: object) -> Resource:
+    """After a step: a unit that nobody holds and nothing is prepared for is free."""
+    unit = replace(unit, **changes)
+    if unit.ticket is None and unit.step is None and unit.state in {UnitState.PREPARING, UnitState.DRAINING}:
+        unit = Unit(unit.name, server=unit.server, silent=unit.silent)
+    return _put(resource, unit)
+
+
+def _enqueue(resource: Resource, ticket: Ticket) -> Resource:
+    queue = {**resource.queue, ticket.request_id: ticket}
+    if resource.queue and ticket.arrival < resource.queue[next(reversed(resource.queue))].arrival:
+        queue = dict(sorted(queue.items(), key=lambda item: item[1].arrival))
+    mine = (*resource.by_agent.get(ticket.agent, ()), ticket.request_id)
+    return replace(resource, queue=queue, by_agent={**resource.by_agent, ticket.agent: mine})
+
+
+def _dequeue(resource: Resource, request_id: str) -> Resource:
+    queue, by_agent = resource.queue.copy(), resource.by_agent.copy()
+    agent = queue.pop(request_id).agent
+    mine = tuple(each for each in by_agent.pop(agent) if each != request_id)
+    if mine:
+        by_agent[agent] = mine
+    return replace(resource, queue=queue, by_agent=by_agent)
+
+
+def _cancel(
+    resource: Resource, agent: str, request_id: str, why: str, at_ms: int, remember: Deadline | None
+) -> Resource:
+    arrival = None
+    if request_id in resource.queue:
+        arrival = resource.queue[request_id].arrival
+        resource = _dequeue(resource, request_id)
+    else:
+        unit = next(u for u in resource.units if u.ticket is not None and u.ticket.request_id == request_id)
+        assert unit.state is UnitState.PREPARING
+        assert unit.ticket is not None
+        arrival = unit.ticket.arrival
+        resource = _settle_unit(resource, unit, ticket=None, state=UnitState.DRAINING)
+    if remember is not None:
+        resource = replace(resource, remembered={**resource.remembered, agent: Arrival(arrival, remember)})
+    return _end_ticket(resource, agent, request_id, why, at_ms)
+
+
+def _end_ticket(resource: Resource, agent: str, request_id: str, why: str, at_ms: int) -> Resource:
+    ended = {**resource.ended, request_id: Ended(agent, at_ms, why)}
+    if len(ended) > ENDED_TICKETS_KEPT:
+        del ended[next(iter(ended))]
+    return replace(resource, ended=ended)
+
+
+def _lose(resource: Resource, agent: str, at_ms: int, why: str, fence: int) -> Resource:
+    lost = {**_without(resource.lost, agent), agent: Lost(at_ms, why, fence)}
+    if len(lost) > LOST_HOLDS_KEPT:
+        del lost[next(iter(lost))]
+    return replace(resource, lost=lost)
+
+
+def _end_hold(resource: Resource, agent: str, name: str, fence: int, why: str, at_ms: int, *, silent: bool) -> Resource:
+    unit = resource.unit(name)
+    assert unit.ticket is not None
+    assert unit.fence == fence
+    assert not unit.launches
+    resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms)
+    resource = _lose(resource, agent, at_ms, why, fence)
+    busy = UnitState.DRAINING if unit.step is not None else UnitState.FREE
+    return _put(resource, Unit(name, busy, server=unit.server, step=unit.step, silent=silent))

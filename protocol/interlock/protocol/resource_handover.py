@@ -1,0 +1,288 @@
+"""The hand-over: a free unit, the first who can take it, and the steps between them.
+
+    lock:    free ─────────────────────────────────────────────────▶ granted
+    server:  free ── nothing runs ─────────────▶ start ────────────▶ granted
+             free ── same worktree, alive ─────▶ verify ───────────▶ granted      (not healthy: stop, start)
+             free ── another worktree ─────────▶ stop ──▶ start ───▶ granted
+
+`settle` runs at the end of every decision: so every way in which a unit gets free wakes the next waiter,
+in the same record, and there is no second place that could forget to.
+"""
+
+from interlock.protocol.codes import Code
+from interlock.protocol.definition import Kind
+from interlock.protocol.limits import ARRIVAL_REMEMBERED_MS
+from interlock.protocol.messages import Cancelled, Down, Granted, Queued, Revoked, StillUsing
+from interlock.protocol.outcome import after
+from interlock.protocol.resource_commands import (
+    AbortStep,
+    Go,
+    LaunchUp,
+    PortBlocked,
+    RunStep,
+    ServerGone,
+    StepFailure,
+    StepResult,
+)
+from interlock.protocol.resource_draft import Draft, declared, granted, queued
+from interlock.protocol.resource_events import (
+    Blocked,
+    Defined,
+    HoldGranted,
+    LaunchStarted,
+    PrepareFailed,
+    RecoveryRequired,
+    StepAborting,
+    StepDone,
+    StepStarted,
+    StepUndone,
+    TicketCancelled,
+)
+from interlock.protocol.resource_events import Down as WentDown
+from interlock.protocol.resource_state import Server, StepKind, Ticket, Unit, UnitState, first_grantable
+from interlock.protocol.resource_waiting import arm
+
+
+def settle(draft: Draft, first_before: str) -> None:
+    """Grant what is free, arm what must be watched, tell whoever has become the first."""
+    _redefine(draft)
+    while draft.state.next_definition is None and (ticket := first_grantable(draft.state)) is not None:
+        unit = _free_unit(draft, ticket)
+        if unit is None:
+            break
+        _begin(draft, unit, ticket)
+    arm(draft)
+    first = next(iter(draft.state.queue), "")
+    preparing = any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units)
+    if first and not preparing and first not in {first_before, draft.asked_for}:
+        draft.tell(draft.state.queue[first], queued(draft, draft.state.queue[first]))
+
+
+def first_of(draft: Draft) -> str:
+    """Whose position is 1 and knows it: nobody's while the unit is being prepared for another."""
+    if any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units):
+        return ""
+    return next(iter(draft.state.queue), "")
+
+
+def launch_up(draft: Draft, command: LaunchUp) -> None:
+    """The keeper is up: record who it is, and only then say GO."""
+    unit = draft.state.unit(command.unit)
+    if unit.step is None or unit.step.number != command.step or unit.step.aborting:
+        draft.order(AbortStep(command.unit, command.step))
+        return
+    draft.event(LaunchStarted(command.unit, command.step, command.launch, command.keeper))
+    draft.order(Go(command.unit, command.step))
+
+
+def step_result(draft: Draft, command: StepResult) -> None:
+    """A step succeeded: go on to the next one, or to the grant."""
+    unit = draft.state.unit(command.unit)
+    step = unit.step
+    if step is None or step.number != command.step:
+        return  # A late word about a step that is already over.
+    draft.event(StepDone(unit.name, step.number, step.kind, command.server, command.evidence))
+    unit = draft.state.unit(unit.name)
+    if unit.ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
+        return
+    if step.halt:
+        _tell_down(draft, unit, "the bus was told to stop its servers")
+    elif step.kind is StepKind.STOP:
+        start_step(draft, unit, StepKind.START, restart=step.restart)
+    elif unit.state is UnitState.HELD:
+        draft.tell(unit.ticket, granted(draft, unit))
+    else:
+        grant(draft, unit, unit.ticket, carried=step.kind is StepKind.VERIFY)
+
+
+def step_failure(draft: Draft, command: StepFailure) -> None:
+    """A step failed: whose fault it is decides who pays. Source: architecture, the resource machine, 4."""
+    unit = draft.state.unit(command.unit)
+    step, ticket = unit.step, unit.ticket
+    if step is None or step.number != command.step:
+        return
+    if not command.proved:
+        recovery_required(draft, unit, command.why)
+        return
+    draft.event(StepUndone(unit.name, step.number, step.kind, command.why))
+    unit = draft.state.unit(unit.name)
+    if ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
+        return
+    if command.never_started or step.kind is StepKind.VERIFY:
+        kind = StepKind.STOP if step.kind is StepKind.VERIFY else step.kind
+        start_step(draft, unit, kind, restart=step.restart)
+    elif unit.state is UnitState.HELD:
+        _tell_down(draft, unit, f"did not come up again: {command.why}", command.log, command.tail)
+    else:
+        at_ms = draft.now.at_ms
+        draft.event(PrepareFailed(unit.name, ticket.agent, ticket.request_id, command.why, at_ms, command.log))
+        revoked = Revoked(
+            ticket.called, draft.state.key, ticket.request_id, f"{Code.PREPARE_FAILED}: {command.why}",
+            code=Code.PREPARE_FAILED, log=command.log, tail=command.tail,
+        )  # fmt: skip
+        draft.withdraw(ticket, Queued)
+        draft.tell(ticket, revoked)
+
+
+def port_blocked(draft: Draft, command: PortBlocked) -> None:
+    unit = draft.state.unit(command.unit)
+    if unit.step is not None and unit.step.number == command.step and unit.blocked != command.who:
+        draft.event(Blocked(unit.name, command.who))
+
+
+def server_gone(draft: Draft, command: ServerGone) -> None:
+    """A server ended by itself. While a step works on the unit, that step finds out and says so."""
+    unit = next((u for u in draft.state.units if u.server and u.server.launch == command.launch), None)
+    if unit is None or unit.server is None or unit.step is not None or (command.alive and not unit.server.alive):
+        return
+    if not command.proved and not command.alive:
+        recovery_required(draft, unit, command.why)
+        return
+    agent = unit.ticket.agent if unit.ticket is not None else ""
+    draft.event(WentDown(unit.name, command.launch, command.proved, command.why, agent))
+    if unit.state is UnitState.HELD and unit.server.alive:
+        _tell_down(draft, unit, command.why, command.log, command.tail)
+
+
+def stop_servers(draft: Draft) -> None:
+    """Stop every server that runs; whoever holds it is told that it is down."""
+    for unit in draft.state.units:
+        if unit.server is not None and unit.step is None:
+            start_step(draft, unit, StepKind.STOP, halt=True)
+
+
+def resume(draft: Draft) -> None:
+    """After a restart: a launch that is on record is taken up again, every other step is begun again.
+
+    Nothing runs twice: without a record of the launch the keeper was never told GO, and ends by itself.
+    """
+    for unit in draft.state.units:
+        step = unit.step
+        if step is None:
+            continue
+        if step.launch:
+            draft.order(_run_step(draft, unit, step.number, step.kind, step.launch))
+            if step.aborting:
+                draft.order(AbortStep(unit.name, step.number))
+        elif step.aborting:
+            draft.event(StepUndone(unit.name, step.number, step.kind, "it was no longer wanted and had not begun"))
+        else:
+            start_step(draft, unit, step.kind, restart=step.restart, halt=step.halt)
+
+
+def cancel_ticket(draft: Draft, ticket: Ticket, why: str, *, remember: bool = False) -> Cancelled:
+    """Take a ticket out of the queue, or stop preparing for it; what it began is then proved gone."""
+    unit = next((u for u in draft.state.units if u.ticket == ticket), None)
+    until = after(draft.now, ARRIVAL_REMEMBERED_MS) if remember else None
+    draft.event(TicketCancelled(ticket.agent, ticket.request_id, why, draft.now.at_ms, until))
+    draft.withdraw(ticket, Queued)
+    if unit is not None and unit.step is not None and unit.step.kind is StepKind.START:
+        draft.event(StepAborting(unit.name, unit.step.number))
+        draft.order(AbortStep(unit.name, unit.step.number))
+    return Cancelled(ticket.called, draft.state.key, ticket.request_id)
+
+
+def grant(draft: Draft, unit: Unit, ticket: Ticket, *, carried: bool = False) -> None:
+    """Give the unit to the ticket. Whoever asked just now hears it as the answer, and has thereby noticed."""
+    silent = unit.silent
+    answered = draft.asked_for == ticket.request_id
+    until, until_ms = declared(draft, ticket.time_ms)
+    fence = draft.next_seq()
+    draft.event(
+        HoldGranted(
+            ticket.agent, unit.name, ticket.request_id, fence, draft.now.at_ms, until, until_ms,
+            claimed=answered and not ticket.run,
+        )
+    )  # fmt: skip
+    note = "previous owner silent, not proved gone" if silent else ""
+    message = granted(draft, draft.state.unit(unit.name), carried=carried, note=note)
+    draft.withdraw(ticket, Queued, Revoked)
+    if answered:
+        draft.answer(ticket.agent, message)
+    else:
+        draft.tell(ticket, message)
+
+
+def start_step(draft: Draft, unit: Unit, kind: StepKind, *, ticket: Ticket | None = None, **how: bool) -> None:
+    """Record the intent, then order the work."""
+    number = draft.next_seq()
+    whose = ticket or unit.ticket
+    request_id = ticket.request_id if ticket is not None else ""
+    draft.event(StepStarted(unit.name, number, kind, whose.agent if whose is not None else "", request_id, **how))
+    draft.order(_run_step(draft, draft.state.unit(unit.name), number, kind, ""))
+
+
+def recovery_required(draft: Draft, unit: Unit, why: str) -> None:
+    """Stop here until a person has looked: nothing is proved, so nothing is free."""
+    ticket = unit.ticket
+    agent, request_id = (ticket.agent, ticket.request_id) if ticket is not None else ("", "")
+    held = unit.state in {UnitState.HELD, UnitState.DRAINING}
+    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id))
+    if ticket is not None and held:
+        draft.withdraw(ticket, Granted, StillUsing, Down)
+        why_lost = f"{Code.RECOVERY_REQUIRED}: {why}"
+        draft.tell(
+            ticket,
+            Revoked(ticket.called, draft.state.key, request_id, why_lost, unit.fence, Code.RECOVERY_REQUIRED),
+        )
+    for waiting in draft.state.queue.values():
+        draft.tell(waiting, queued(draft, waiting))
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _free_unit(draft: Draft, ticket: Ticket) -> Unit | None:
+    free = [u for u in draft.state.units if u.state is UnitState.FREE and u.step is None]
+    mine = (u for u in free if u.server is not None and u.server.worktree == ticket.worktree)
+    return next(mine, None) or next(iter(free), None)
+
+
+def _begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
+    if draft.state.definition.kind is Kind.LOCK:
+        grant(draft, unit, ticket)
+        return
+    server = unit.server
+    if server is None:
+        kind = StepKind.START
+    elif server.alive and server.worktree == ticket.worktree and server.definition == draft.state.definition.server:
+        kind = StepKind.VERIFY
+    else:
+        kind = StepKind.STOP
+    start_step(draft, unit, kind, ticket=ticket)
+
+
+def _run_step(draft: Draft, unit: Unit, number: int, kind: StepKind, launch: str) -> RunStep:
+    """The order for a step: a server is ended with the definition it was begun with."""
+    server: Server | None = unit.server
+    definition = draft.state.definition.server
+    if kind is StepKind.STOP or definition is None:
+        assert server is not None
+        definition = server.definition
+    return RunStep(
+        unit=unit.name,
+        step=number,
+        kind=kind,
+        definition=definition,
+        worktree=unit.ticket.worktree if unit.ticket is not None else "-",
+        agent=unit.ticket.agent if unit.ticket is not None else "",
+        server=server,
+        launch=launch,
+        keeper=unit.step.keeper if unit.step is not None else None,
+    )
+
+
+def _redefine(draft: Draft) -> None:
+    """Apply a waiting definition once nobody holds anything under the old one; servers it has no room for go first."""
+    new = draft.state.next_definition
+    if new is None or any(unit.state is not UnitState.FREE or unit.step for unit in draft.state.units):
+        return
+    homeless = [u for u in draft.state.units if u.server and (new.kind is not Kind.SERVER or u.name not in new.units)]
+    for unit in homeless:
+        start_step(draft, unit, StepKind.STOP)
+    if not homeless:
+        draft.event(Defined(new))
+
+
+def _tell_down(draft: Draft, unit: Unit, why: str, log: str = "", tail: tuple[str, ...] = ()) -> None:
+    assert unit.ticket is not None
+    draft.withdraw(unit.ticket, Granted)
+    draft.tell(unit.ticket, Down(unit.ticket.called, draft.state.key, unit.fence, why, log, tail))

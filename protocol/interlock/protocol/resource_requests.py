@@ -1,0 +1,269 @@
+"""What agents ask of a resource, message by message: each is answered once, and an expected no changes nothing."""
+
+import msgspec
+
+from interlock.protocol.codes import Code
+from interlock.protocol.definition import Kind
+from interlock.protocol.durations import format_age
+from interlock.protocol.grammar import quote
+from interlock.protocol.limits import QUEUE_TICKETS_MAX
+from interlock.protocol.messages import (
+    Admitted,
+    Cancel,
+    Extend,
+    Extended,
+    Queued,
+    Release,
+    Released,
+    Request,
+)
+from interlock.protocol.resource_commands import (
+    Admit,
+    Mail,
+)
+from interlock.protocol.resource_draft import Draft, declared, granted, queued
+from interlock.protocol.resource_events import (
+    Amended,
+    Claimed,
+    HoldExtended,
+    Requested,
+    Started,
+)
+from interlock.protocol.resource_handover import (
+    cancel_ticket,
+    start_step,
+)
+from interlock.protocol.resource_state import (
+    Launch,
+    StepKind,
+    Ticket,
+    Unit,
+    UnitState,
+    find_ticket,
+    queued_of,
+    unit_of,
+)
+from interlock.protocol.resource_waiting import heard, release_hold
+
+
+def request(draft: Draft, mail: Mail, body: Request) -> None:
+    heard(draft, mail.sender)
+    ticket, _ = find_ticket(draft.state, mail.id)
+    if ticket is not None or mail.id in draft.state.ended:
+        _repeat(draft, mail)
+        return
+    held = unit_of(draft.state, mail.sender)
+    if held is not None:
+        _request_again(draft, mail, body, held)
+        return
+    waiting = queued_of(draft.state, mail.sender)
+    if waiting is not None and not body.run:
+        draft.asked_for = waiting.request_id
+        amended = msgspec.structs.replace(
+            waiting,
+            worktree=body.worktree,
+            purpose=body.purpose or waiting.purpose,
+            time_ms=waiting.time_ms if body.time_ms is None else body.time_ms,
+        )
+        if amended != waiting:
+            draft.event(Amended(mail.sender, amended))
+        return
+    if draft.state.definition.kind is Kind.SERVER and body.worktree == "-":
+        why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
+        draft.refuse(mail.sender, Code.BAD_MESSAGE, why, mail.called)
+        return
+    free = any(u.state is UnitState.FREE and u.step is None for u in draft.state.units) and not draft.state.queue
+    if not body.queue and not free:
+        why = f"{_who_has(draft)}; ask without --no-wait to get a place in the queue"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+        return
+    if len(draft.state.queue) >= QUEUE_TICKETS_MAX:
+        why = f"{len(draft.state.queue)} wait for {mail.called} already, at most {QUEUE_TICKETS_MAX} can: try later"
+        draft.refuse(mail.sender, Code.QUEUE_FULL, why, mail.called)
+        return
+    remembered = draft.state.remembered.get(mail.sender)
+    kept = remembered is not None and not remembered.until.is_due(draft.now)
+    ticket = Ticket(
+        request_id=mail.id,
+        agent=mail.sender,
+        incarnation=mail.incarnation,
+        arrival=remembered.arrival if remembered is not None and kept else draft.state.next_arrival,
+        worktree=body.worktree,
+        purpose=body.purpose,
+        called=mail.called,
+        asked_ms=draft.now.at_ms,
+        time_ms=body.time_ms,
+        run=body.run,
+        process=body.process if body.run else None,
+    )
+    draft.event(Requested(mail.sender, ticket))
+
+
+def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
+    """From the owner, or from the one it is being prepared for."""
+    assert unit.ticket is not None
+    worktree = unit.ticket.worktree
+    elsewhere = body.worktree != worktree and draft.state.definition.kind is Kind.SERVER
+    if unit.state is UnitState.DRAINING:
+        why = f"your last hold ends only when its command does ({unit.why}): bus status {mail.called}"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+    elif elsewhere:
+        verb = "RELEASE" if unit.state is UnitState.HELD else "CANCEL"
+        why = f"you have it for {quote(worktree)}: {verb} {mail.called} first, then ask for {quote(body.worktree)}"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+    elif unit.state is UnitState.PREPARING:
+        draft.answer(mail.sender, queued(draft, unit.ticket))
+    else:
+        if not body.run:
+            until, until_ms = declared(draft, body.time_ms)
+            draft.event(
+                HoldExtended(mail.sender, unit.name, unit.fence, draft.now.at_ms, body.purpose, until, until_ms)
+            )
+        draft.answer(mail.sender, granted(draft, draft.state.unit(unit.name), shared=body.run))
+
+
+def _repeat(draft: Draft, mail: Mail) -> None:
+    """The same REQUEST again: nothing is done, what is true now is said (QUEUED is said by the caller)."""
+    _, unit = find_ticket(draft.state, mail.id)
+    ended = draft.state.ended.get(mail.id)
+    if ended is not None:
+        why = f"that request ended {format_age(draft.now.at_ms - ended.at_ms)} ago: {ended.why}"
+        draft.refuse(mail.sender, Code.TARGET_ENDED, why, mail.called)
+    elif unit is not None and unit.state is UnitState.HELD:
+        draft.answer(mail.sender, granted(draft, unit))
+    elif unit is not None:
+        assert unit.ticket is not None
+        draft.answer(mail.sender, queued(draft, unit.ticket))
+
+
+def answer_request(draft: Draft, mail: Mail) -> None:
+    """After settling: whoever is not granted hears its place. A lost grant or a refusal was answered before."""
+    ticket, _ = find_ticket(draft.state, mail.id)
+    ticket = ticket or queued_of(draft.state, mail.sender)
+    if ticket is None:
+        unit = unit_of(draft.state, mail.sender)
+        assert unit is not None
+        assert unit.ticket is not None
+        draft.answer(mail.sender, granted(draft, unit) if unit.state is UnitState.HELD else queued(draft, unit.ticket))
+        return
+    draft.answer(mail.sender, queued(draft, ticket))
+
+
+def release(draft: Draft, mail: Mail, body: Release) -> None:
+    unit = _held_for_release(draft, mail.sender, body.fence)
+    if unit is None or unit.ticket is None:
+        ticket = queued_of(draft.state, mail.sender)
+        if ticket is not None and not body.fence:
+            draft.answer(mail.sender, cancel_ticket(draft, ticket, "released before it was granted"))
+            return
+        _refuse_not_holder(draft, mail, body.fence)
+    elif unit.state is UnitState.PREPARING:
+        draft.answer(mail.sender, cancel_ticket(draft, unit.ticket, "released before it was granted"))
+    elif unit.launches or unit.state is UnitState.DRAINING:
+        which = ", ".join(f"{each.command} (pid {each.keeper.pid})" for each in unit.launches.values())
+        why = f"a command still runs under it: {which}; it is released when that ends"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+    elif mail.sent_ms and mail.sent_ms < unit.since_ms:
+        why = f"it was sent before the present grant (fence {unit.fence}): nothing was released"
+        draft.refuse(mail.sender, Code.STALE_FENCE, why, mail.called)
+    else:
+        fence = unit.fence
+        release_hold(draft, unit, "released")
+        draft.answer(mail.sender, Released(mail.called, draft.state.key, fence))
+
+
+def _held_for_release(draft: Draft, agent: str, fence: int) -> Unit | None:
+    if fence:
+        return next(
+            (u for u in draft.state.units if u.fence == fence and u.ticket is not None and u.ticket.agent == agent),
+            None,
+        )
+    return unit_of(draft.state, agent)
+
+
+def extend(draft: Draft, mail: Mail, body: Extend) -> None:
+    unit = unit_of(draft.state, mail.sender)
+    if unit is None or unit.state is not UnitState.HELD:
+        _refuse_not_holder(draft, mail, 0)
+        return
+    heard(draft, mail.sender)
+    until, until_ms = declared(draft, body.time_ms)
+    draft.event(HoldExtended(mail.sender, unit.name, unit.fence, draft.now.at_ms, body.purpose, until, until_ms))
+    draft.answer(mail.sender, Extended(mail.called, draft.state.key, unit.fence, body.time_ms or 0))
+
+
+def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
+    if body.request_id:
+        ticket, unit = find_ticket(draft.state, body.request_id)
+    else:
+        unit = unit_of(draft.state, mail.sender)
+        ticket = unit.ticket if unit is not None else queued_of(draft.state, mail.sender)
+    if ticket is None or ticket.agent != mail.sender:
+        why = f"you do not wait for {mail.called}"
+        draft.refuse(mail.sender, Code.NOT_QUEUED, why, mail.called)
+    elif unit is not None and unit.state is not UnitState.PREPARING:
+        why = f"it is yours already: give it back with RELEASE {mail.called}"
+        draft.refuse(mail.sender, Code.NOT_QUEUED, why, mail.called)
+    else:
+        draft.answer(mail.sender, cancel_ticket(draft, ticket, "cancelled", remember=ticket.run))
+
+
+def restart(draft: Draft, mail: Mail) -> None:
+    unit = unit_of(draft.state, mail.sender)
+    if unit is None or unit.state is not UnitState.HELD or unit.ticket is None:
+        _refuse_not_holder(draft, mail, 0)
+    elif draft.state.definition.kind is not Kind.SERVER:
+        why = f"{mail.called} is a lock: there is nothing to restart"
+        draft.refuse(mail.sender, Code.CAPABILITY_DENIED, why, mail.called)
+    elif unit.step is not None:
+        draft.answer(mail.sender, queued(draft, unit.ticket))
+    else:
+        heard(draft, mail.sender)
+        kind = StepKind.START if unit.server is None else StepKind.STOP
+        start_step(draft, unit, kind, restart=True)
+        note = "the same server is started again; GRANTED follows"
+        restarting = Queued(mail.called, draft.state.key, 1, unit.ticket.request_id, "preparing", note=note)
+        draft.answer(mail.sender, restarting)
+
+
+def admit(draft: Draft, admit: Admit) -> None:
+    unit = next((u for u in draft.state.units if u.fence == admit.fence and u.state is UnitState.HELD), None)
+    if unit is None or unit.ticket is None or unit.ticket.agent != admit.sender:
+        why = f"fence {admit.fence} is over: the command was not started"
+        draft.refuse(admit.sender, Code.STALE_FENCE, why)
+        return
+    if not unit.claimed:
+        draft.event(Claimed(admit.sender, unit.name, unit.fence, draft.now.at_ms))
+    launch = Launch(admit.launch, admit.keeper, admit.command, draft.now.at_ms)
+    draft.event(Started(admit.sender, unit.name, unit.fence, launch))
+    draft.answer(admit.sender, Admitted(unit.ticket.called, draft.state.key, unit.fence, admit.launch))
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _refuse_not_holder(draft: Draft, mail: Mail, fence: int) -> None:
+    lost = draft.state.lost.get(mail.sender)
+    mine = unit_of(draft.state, mail.sender)
+    if fence and (mine is not None or lost is None or lost.fence != fence):
+        why = f"fence {fence} is not your present hold: nothing was changed; bus me shows what you hold"
+        draft.refuse(mail.sender, Code.STALE_FENCE, why, mail.called)
+    elif lost is not None:
+        ago = format_age(draft.now.at_ms - lost.at_ms)
+        why = f"{mail.called} is not yours any more since {ago}: {lost.why}"
+        draft.refuse(mail.sender, Code.NOT_HOLDER, why, mail.called)
+    elif any(u.ticket is not None and u.ticket.agent == mail.sender for u in draft.state.units):
+        why = f"{mail.called} is held by a bus run of yours and ends with its command"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+    else:
+        draft.refuse(mail.sender, Code.NOT_HOLDER, f"you do not hold {mail.called}; {_who_has(draft)}", mail.called)
+
+
+def _who_has(draft: Draft) -> str:
+    for unit in draft.state.units:
+        if unit.ticket is not None and unit.fence:
+            age = format_age(draft.now.at_ms - unit.since_ms)
+            return f"it is held by {unit.ticket.agent} since {age}"
+        if unit.ticket is not None:
+            return f"it is being prepared for {unit.ticket.agent}"
+        if unit.state is UnitState.RECOVERY_REQUIRED:
+            return f"it waits for a person: {unit.why}"
+    return "nobody holds it"

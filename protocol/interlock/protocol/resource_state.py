@@ -1,0 +1,237 @@
+"""The state of one resource: a queue of tickets, and units that are free, prepared, held, drained or in doubt.
+
+    free ──▶ preparing (stop → start → verify) ──▶ held ──▶ draining ──▶ free
+                  └───────── what cannot be proved ─────────▶ recovery_required
+
+Frozen: an event makes a new state, and the old one stays good until the new one is durable.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from interlock.protocol.definition import Definition, ServerDefinition
+from interlock.protocol.identity import Identity
+from interlock.protocol.outcome import Deadline
+
+
+class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One place in the queue, and later the hold that comes of it.
+
+    Args:
+        request_id: its name, for ever.
+        incarnation: of the agent, when it asked.
+        arrival: the order of service; kept over restarts, retries and missed grants.
+        worktree: real path, or "-".
+        called: what the agent called the resource.
+        asked_ms: wall clock.
+        run: belongs to one `bus run`, whose wrapper is `process`; it lives and dies with that.
+        absent: did not notice its grant; passed over until it is heard of again.
+        misses: grants in a row that it did not notice.
+    """
+
+    request_id: str
+    agent: str
+    incarnation: int
+    arrival: int
+    worktree: str
+    purpose: str
+    called: str
+    asked_ms: int
+    time_ms: int | None = None
+    run: bool = False
+    process: Identity | None = None
+    absent: bool = False
+    misses: int = 0
+
+
+class Server(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A server that runs, or whose tree is not yet proved gone.
+
+    Args:
+        launch: id of its launch; its result and log are filed under it.
+        keeper: the shim that its whole tree hangs from.
+        worktree: it was started in.
+        definition: it was started with; it is stopped with the same.
+        commit: HEAD of the worktree at the start, "" where there is none.
+        since_ms: wall clock of the start.
+        alive: False once its leader ended while something of its tree lives on.
+    """
+
+    launch: str
+    keeper: Identity
+    worktree: str
+    definition: ServerDefinition
+    commit: str = ""
+    since_ms: int = 0
+    alive: bool = True
+
+
+class StepKind(StrEnum):
+    STOP = "stop"
+    START = "start"
+    VERIFY = "verify"
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The step under way on a unit.
+
+    Args:
+        number: of the event that began it; nothing else has it.
+        launch: what it starts, once the keeper is up; None before.
+        keeper: of that launch.
+        aborting: nobody wants its result any more.
+        restart: the holder asked for the same server again.
+        halt: the server is stopped because the bus goes down with it.
+    """
+
+    number: int
+    kind: StepKind
+    launch: str = ""
+    keeper: Identity | None = None
+    aborting: bool = False
+    restart: bool = False
+    halt: bool = False
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """A gated command that runs under a hold. Its tree hangs from `keeper`."""
+
+    launch: str
+    keeper: Identity
+    command: str
+    since_ms: int
+
+
+class UnitState(StrEnum):
+    FREE = "free"
+    PREPARING = "preparing"
+    HELD = "held"
+    DRAINING = "draining"
+    RECOVERY_REQUIRED = "recovery_required"
+
+
+class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One unit of capacity.
+
+    Args:
+        ticket: whom it is prepared for, held by or drained of.
+        fence: of the hold; 0 while there is none.
+        since_ms: of the hold, wall clock. confirmed_ms: when its owner was last heard of.
+        until: polls before it do not count (declared time, `time_max` at most).
+        until_ms: what the owner declared, wall clock; 0: nothing.
+        claimed: the owner has noticed its grant.
+        claim_at: when an unnoticed grant passes on. poll_at: when the next poll is due.
+        polls: counted polls without an answer.
+        polled: a STILL USING? is out.
+        why: of RECOVERY_REQUIRED, or of the draining. code: of the same.
+        blocked: who holds the port that a start waits for.
+        silent: its last owner was revoked for silence and is not proved gone.
+    """
+
+    name: str
+    state: UnitState = UnitState.FREE
+    ticket: Ticket | None = None
+    fence: int = 0
+    since_ms: int = 0
+    confirmed_ms: int = 0
+    until: Deadline | None = None
+    until_ms: int = 0
+    claimed: bool = False
+    claim_at: Deadline | None = None
+    poll_at: Deadline | None = None
+    polls: int = 0
+    polled: bool = False
+    launches: dict[str, Launch] = {}
+    server: Server | None = None
+    step: Step | None = None
+    why: str = ""
+    code: str = ""
+    blocked: str = ""
+    silent: bool = False
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a ticket ended, to answer whoever sends its id again."""
+
+    agent: str
+    at_ms: int
+    why: str
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """When and why an agent lost its last hold."""
+
+    at_ms: int
+    why: str
+    fence: int
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """The place of a `bus run` that gave up, kept for a short while."""
+
+    arrival: int
+    until: Deadline
+
+
+class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One resource. `queue` stands in order of service; `by_agent` finds an agent's tickets in it without a scan."""
+
+    key: str
+    definition: Definition = Definition()
+    next_definition: Definition | None = None
+    units: tuple[Unit, ...] = (Unit(""),)
+    queue: dict[str, Ticket] = {}
+    by_agent: dict[str, tuple[str, ...]] = {}
+    next_arrival: int = 1
+    epoch: int = 1
+    remembered: dict[str, Arrival] = {}
+    ended: dict[str, Ended] = {}
+    lost: dict[str, Lost] = {}
+
+    def unit(self, name: str) -> Unit:
+        return next(unit for unit in self.units if unit.name == name)
+
+    def is_idle(self) -> bool:
+        """Nobody owns, waits, runs or is in doubt: it can be put away."""
+        return not self.queue and all(
+            unit.state is UnitState.FREE and unit.step is None and unit.server is None for unit in self.units
+        )
+
+
+def find_ticket(resource: Resource, request_id: str) -> tuple[Ticket | None, Unit | None]:
+    """The live ticket of that name, and the unit it has reached, if it has."""
+    for unit in resource.units:
+        if unit.ticket is not None and unit.ticket.request_id == request_id:
+            return unit.ticket, unit
+    return resource.queue.get(request_id), None
+
+
+def unit_of(resource: Resource, agent: str, *, run: bool = False) -> Unit | None:
+    """The unit that an agent holds or that is prepared for it (by an asked ticket, or by one of `bus run`)."""
+    for unit in resource.units:
+        if unit.ticket is not None and unit.ticket.agent == agent and unit.ticket.run is run:
+            return unit
+    return None
+
+
+def queued_of(resource: Resource, agent: str) -> Ticket | None:
+    """The agent's asked ticket in the queue: there is one at most."""
+    for request_id in resource.by_agent.get(agent, ()):
+        if not resource.queue[request_id].run:
+            return resource.queue[request_id]
+    return None
+
+
+def position(resource: Resource, request_id: str) -> int:
+    """Place in the queue, from 1; a ticket that is being prepared for is at 1 and counts ahead of all others."""
+    if request_id not in resource.queue:
+        return 1
+    ahead = sum(unit.state is UnitState.PREPARING and unit.ticket is not None for unit in resource.units)
+    if next(reversed(resource.queue)) == request_id:
+        return ahead + len(resource.queue)
+    return ahead + 1 + next(n for n, each in enumerate(resource.queue) if each == request_id)
+
+
+def first_grantable(resource: Resource) -> Ticket | None:
+    return next((ticket for ticket in resource.queue.values() if not ticket.absent), None)

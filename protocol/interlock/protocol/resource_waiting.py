@@ -1,0 +1,140 @@
+"""Polls and claims: how a silent owner is asked, and how a grant that nobody noticed passes on.
+
+Both exist only while somebody else waits. Being asked costs an owner nothing but an answer; nobody loses a
+resource because someone waits or because a record looks old.
+"""
+
+from interlock.protocol.codes import Code
+from interlock.protocol.durations import format_duration
+from interlock.protocol.limits import CLAIMS_MISSED_MAX, LATE_MS, POLLS_UNANSWERED_MAX
+from interlock.protocol.messages import Down, Granted, Revoked, StillUsing
+from interlock.protocol.outcome import Deadline, after
+from interlock.protocol.resource_draft import Draft
+from interlock.protocol.resource_events import (
+    Armed,
+    Claimed,
+    Draining,
+    Heard,
+    HoldReleased,
+    HoldRevoked,
+    PassedOver,
+    Polled,
+    Returned,
+    TicketCancelled,
+)
+from interlock.protocol.resource_state import Resource, Unit, UnitState, first_grantable
+
+
+def next_deadline(resource: Resource) -> Deadline | None:
+    """The earliest moment at which a Tick changes something."""
+    due = [at for unit in resource.units for at in (unit.poll_at, unit.claim_at) if at is not None]
+    return min(due, key=lambda at: at.mono_ms, default=None)
+
+
+def tick(draft: Draft) -> None:
+    """Do what is due. A deadline that was slept through gets one fresh interval before anybody loses anything."""
+    for unit in draft.state.units:
+        if unit.claim_at is not None and unit.claim_at.is_due(draft.now):
+            _claim_due(draft, unit)
+        elif unit.poll_at is not None and unit.poll_at.is_due(draft.now):
+            _poll_due(draft, unit)
+
+
+def heard(draft: Draft, agent: str) -> None:
+    """A sign of life under its name: the grant is noticed, polls are answered, an absent ticket is back."""
+    for unit in draft.state.units:
+        ticket = unit.ticket
+        if ticket is None or ticket.agent != agent or ticket.run or unit.state is not UnitState.HELD:
+            continue
+        if not unit.claimed:
+            draft.event(Claimed(agent, unit.name, unit.fence, draft.now.at_ms))
+        elif unit.polls or unit.polled:
+            draft.event(Heard(agent, unit.name, unit.fence, draft.now.at_ms))
+            draft.withdraw(ticket, StillUsing)
+    for request_id in draft.state.by_agent.get(agent, ()):
+        if draft.state.queue[request_id].absent:
+            draft.event(Returned(agent, request_id))
+
+
+def arm(draft: Draft) -> None:
+    """Set each hold's deadlines to what the queue now asks for."""
+    waited_for = first_grantable(draft.state) is not None
+    for unit in draft.state.units:
+        if unit.ticket is None or unit.state is not UnitState.HELD:
+            continue
+        run, busy = unit.ticket.run, bool(unit.launches) or unit.step is not None
+        wants_poll = waited_for and unit.claimed and not run and not busy
+        wants_claim = not unit.claimed and not unit.launches and (run or (waited_for and unit.step is None))
+        definition = draft.state.definition
+        claim_ms = definition.reservation_ms if run else definition.claim_ms
+        poll_at = (unit.poll_at or after(draft.now, definition.poll_ms)) if wants_poll else None
+        claim_at = (unit.claim_at or after(draft.now, claim_ms)) if wants_claim else None
+        if (poll_at, claim_at) != (unit.poll_at, unit.claim_at):
+            if poll_at is None and unit.polled:
+                draft.withdraw(unit.ticket, StillUsing)
+            draft.event(Armed(unit.name, unit.fence, poll_at, claim_at))
+
+
+def end_hold(draft: Draft, unit: Unit, why: str, *, code: str = "", tell: bool = True, silent: bool = False) -> None:
+    """End a hold against its owner's word: at once, or when the last command under it is proved gone."""
+    ticket = unit.ticket
+    assert ticket is not None
+    draft.withdraw(ticket, Granted, StillUsing, Down)
+    if unit.launches:
+        draft.event(Draining(ticket.agent, unit.name, unit.fence, why, code))
+    else:
+        draft.event(HoldRevoked(ticket.agent, unit.name, unit.fence, why, draft.now.at_ms, code, silent))
+    if tell:
+        draft.tell(ticket, Revoked(ticket.called, draft.state.key, ticket.request_id, why, unit.fence, code))
+
+
+def release_hold(draft: Draft, unit: Unit, why: str) -> None:
+    """End a hold in good order."""
+    ticket = unit.ticket
+    assert ticket is not None
+    draft.withdraw(ticket, Granted, StillUsing, Down)
+    draft.event(HoldReleased(ticket.agent, unit.name, unit.fence, why, draft.now.at_ms))
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _poll_due(draft: Draft, unit: Unit) -> None:
+    assert unit.poll_at is not None
+    assert unit.ticket is not None
+    poll_ms = draft.state.definition.poll_ms
+    again = after(draft.now, poll_ms)
+    if unit.poll_at.was_slept_through(draft.now, LATE_MS):
+        draft.event(Armed(unit.name, unit.fence, again, unit.claim_at))
+        return
+    counts = unit.until is None or unit.until.is_due(draft.now)
+    if counts and unit.polls >= POLLS_UNANSWERED_MAX:
+        why = f"no answer to {POLLS_UNANSWERED_MAX} polls, {format_duration(poll_ms)} apart"
+        end_hold(draft, unit, why, silent=unit.server is None)
+        return
+    polls = unit.polls + 1 if counts else 0
+    draft.event(Polled(unit.ticket.agent, unit.name, unit.fence, polls, again))
+    poll = StillUsing(
+        unit.ticket.called, draft.state.key, unit.fence, len(draft.state.queue), poll_ms, polls >= POLLS_UNANSWERED_MAX
+    )
+    draft.tell(unit.ticket, poll)
+
+
+def _claim_due(draft: Draft, unit: Unit) -> None:
+    assert unit.claim_at is not None
+    ticket = unit.ticket
+    assert ticket is not None
+    definition = draft.state.definition
+    claim_ms = definition.reservation_ms if ticket.run else definition.claim_ms
+    if unit.claim_at.was_slept_through(draft.now, LATE_MS):
+        draft.event(Armed(unit.name, unit.fence, unit.poll_at, after(draft.now, claim_ms)))
+        return
+    unnoticed = f"the grant was not used within {format_duration(claim_ms)}"
+    if ticket.run:
+        end_hold(draft, unit, unnoticed, code=Code.RESERVATION_EXPIRED)
+        return
+    why = f"{unnoticed} while others wait; your place is kept: bus wait {ticket.called}"
+    draft.withdraw(ticket, Granted, StillUsing, Down)
+    draft.event(PassedOver(ticket.agent, unit.name, unit.fence, ticket.request_id, why, draft.now.at_ms))
+    if ticket.misses + 1 >= CLAIMS_MISSED_MAX:
+        why = f"{unnoticed}, {CLAIMS_MISSED_MAX} times in a row"
+        draft.event(TicketCancelled(ticket.agent, ticket.request_id, why, draft.now.at_ms))
+    draft.tell(ticket, Revoked(ticket.called, draft.state.key, ticket.request_id, why, unit.fence))
