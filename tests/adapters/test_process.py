@@ -232,6 +232,7 @@ def test_ancestors_come_nearest_first_without_the_process_itself() -> None:
         grandchild = int(process.stdout.readline())
         chain = ancestors(grandchild)
 
+        os.kill(grandchild, signal.SIGKILL)
         assert [parent.pid for parent in chain[:2]] == [process.pid, os.getpid()]
         assert chain[1].identity == identify(os.getpid())
 
@@ -273,25 +274,28 @@ def test_the_nearest_host_is_found_above_a_process(tmp_path: Path) -> None:
         os.kill(grandchild, signal.SIGKILL)
 
 
+@linux_only
 def test_a_session_leader_counts_only_with_a_terminal() -> None:
     with child("setsid", "sh", "-c", "echo; exec sleep 60") as process:
         assert process.stdout is not None
         process.stdout.readline()
         assert session_leader(process.pid) is None
 
-    leader, terminal = os.forkpty()
-    if leader == 0:
-        os.execvp("sh", ["sh", "-c", "sleep 60 & echo $!; wait"])
+    master, terminal = os.openpty()
+    script = "sleep 60 & echo $!; wait"
+    leader = subprocess.Popen(["setsid", "--ctty", "sh", "-c", script], stdin=terminal, stdout=terminal)
     try:
-        inner = int(os.read(terminal, 100).split()[0])
+        inner = int(os.read(master, 100).split()[0])
         found = session_leader(inner)
 
         assert found is not None
-        assert found.pid == leader
+        assert found.pid == leader.pid
         assert found.terminal
+        os.kill(inner, signal.SIGKILL)
     finally:
-        os.kill(leader, signal.SIGKILL)
-        os.waitpid(leader, 0)
+        leader.kill()
+        leader.wait()
+        os.close(master)
         os.close(terminal)
 
 

@@ -6,9 +6,9 @@ spec ─▶ up ─▶ GO ─▶ go on disk ─▶ command started ─▶ ended �
 SIGTERM, STOP (attached: EOF too) ─▶ SIGTERM to every descendant ─ stop_timeout_ms ─▶ SIGKILL until nothing is left
 ```
 
-Run by path as `python -I -S keeper.py FD`: the standard library only, nothing of interlock, so that it starts fast and
-an upgrade under its feet cannot break it. As a sub-reaper it inherits every orphan of its tree, setsid or double fork
-or not; "no child left" is therefore the proof that the tree is gone.
+Run by path as `python -I -S keeper.py FD`: one file, the standard library only, nothing of interlock, so that it starts
+fast and an upgrade under its feet cannot break it. As a sub-reaper it inherits every orphan of its tree, setsid or
+double fork or not; "no child left" is therefore the proof that the tree is gone.
 
 What it never does: execute anything before GO is on disk, leave before its tree, signal by a bare pid where the system
 has pidfds, hand its control socket to the command, or die of the terminal's signals or of a full disk.
@@ -27,6 +27,7 @@ from typing import NamedTuple
 DEAF = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTSTP", "SIGTTIN", "SIGTTOU")
 INPUT_BYTES_MAX = 8 * 1024 * 1024  # a spec holds an environment, which the kernel bounds at about 6 MiB
 SCAN_MIN_S, SCAN_MAX_S = 0.005, 0.25  # while stopping: a newcomer is found at once, a stuck process not at full speed
+PIDFD_SIGNAL_PROCESS_GROUP = 4
 FLUSH_S = 5.0  # how long a full disk is waited for once the tree is gone
 
 
@@ -43,9 +44,10 @@ class Spec(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One process: its parent, its start (ticks; seconds where there is no /proc), and whether it is a zombie."""
+    """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie."""
 
     parent: int
+    session: int
     start: int
     dead: bool
 
@@ -59,7 +61,8 @@ def row(pid: int) -> Row | None:
         finally:
             os.close(fd)
         # A leader whose other threads live on shows as Z too, with more than one thread: that one is not dead.
-        return Row(int(fields[1]), int(fields[19]), fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1)
+        parent, session, start = int(fields[1]), int(fields[3]), int(fields[19])
+        return Row(parent, session, start, fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1)
     except (OSError, IndexError, ValueError):
         return None
 
@@ -76,7 +79,7 @@ def table() -> dict[int, Row]:
         text = subprocess.run(command, capture_output=True, text=True, check=False, env={"LC_ALL": "C"}).stdout
         lines = (line.split(None, 3) for line in text.splitlines())
         return {
-            int(pid): Row(int(parent), int(time.mktime(time.strptime(start.strip()))), state[0] == "Z")
+            int(pid): Row(int(parent), 0, int(time.mktime(time.strptime(start.strip()))), state[0] == "Z")
             for pid, parent, state, start in lines
         }
     except (OSError, ValueError):
@@ -104,9 +107,10 @@ def send(pid: int, start: int, *signums: int) -> None:
     """Signal one descendant if it is still the one that was seen; errors mean it has gone, or is not ours to signal.
 
     Being a descendant lasts: with a sub-reaper above, an orphan never leaves the tree. So its start is all that has to
-    be verified, after the pidfd was opened.
+    be verified, after the pidfd was opened. SIGKILL takes its whole process group where it left our session: whoever is
+    in a session that a descendant made is a descendant too, and a group dies at once, however fast it forks.
     """
-    try:
+    with contextlib.suppress(OSError):
         if sys.platform != "linux":
             for signum in signums:
                 os.kill(pid, signum)
@@ -114,13 +118,15 @@ def send(pid: int, start: int, *signums: int) -> None:
         fd = os.pidfd_open(pid)
         try:
             seen = row(pid)
-            if seen is not None and seen.start == start:
-                for signum in signums:
-                    signal.pidfd_send_signal(fd, signum)
+            if seen is None or seen.start != start:
+                return
+            if signums == (signal.SIGKILL,) and seen.session not in (0, os.getsid(0)):
+                with contextlib.suppress(OSError):  # before Linux 6.9 there is no such flag
+                    signal.pidfd_send_signal(fd, signal.SIGKILL, None, PIDFD_SIGNAL_PROCESS_GROUP)
+            for signum in signums:
+                signal.pidfd_send_signal(fd, signum)
         finally:
             os.close(fd)
-    except OSError:
-        return
 
 
 def identity(pid: int) -> dict[str, object] | None:
@@ -137,9 +143,10 @@ def identity(pid: int) -> dict[str, object] | None:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
         namespace = os.stat("/proc/self/ns/pid").st_ino
+        foreign = os.readlink("/proc/self") != str(os.getpid())  # another namespace's /proc: its numbers are not ours
     except OSError:
         return None
-    if seen is None:
+    if seen is None or foreign:
         return None
     name = machine or socket.gethostname()
     return {"machine": name, "boot": boot, "pid_namespace": namespace, "pid": pid, "start_ticks": seen.start}
@@ -155,6 +162,16 @@ def become_subreaper() -> bool:
         return bool(prctl(36, word(1), word(0), word(0), word(0)) == 0)  # PR_SET_CHILD_SUBREAPER
     except (ImportError, OSError, AttributeError):
         return False
+
+
+def without_terminal() -> bool:
+    """Whether we lead a session that has no terminal: then the command gets one of its own, and `send` its groups."""
+    if sys.platform == "linux" and os.getsid(0) == os.getpid():
+        try:
+            os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+        except OSError:
+            return True
+    return False
 
 
 def detach_output() -> None:
@@ -232,6 +249,7 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     def terminate(self, *_: object) -> None:
+        """SIGTERM, or STOP: end before GO, stop the tree after it."""
         self.terminated = True
 
     def sleep(self, timeout_s: float | None) -> None:
@@ -247,6 +265,7 @@ class Keeper:
                 self.receive()
 
     def receive(self) -> None:
+        """Take in what the control socket has; its end closes it."""
         try:
             chunk = self.control.recv(65536)
         except BlockingIOError:
@@ -257,6 +276,7 @@ class Keeper:
         self.input += chunk
 
     def line(self) -> bytes | None:
+        """The next whole line that has come in, or None."""
         line, newline, rest = self.input.partition(b"\n")
         if not newline:
             return None
@@ -318,7 +338,9 @@ class Keeper:
         ignored = [signum for signum in signal.valid_signals() if signal.getsignal(signum) is signal.SIG_IGN]
         os.chdir(spec.cwd)
         try:
-            self.leader = os.posix_spawnp(spec.argv[0], spec.argv, environment, setsigmask=(), setsigdef=ignored)
+            self.leader = os.posix_spawnp(
+                spec.argv[0], spec.argv, environment, setsigmask=(), setsigdef=ignored, setsid=without_terminal()
+            )
         finally:
             os.chdir("/")
 
@@ -332,6 +354,7 @@ class Keeper:
             self.sleep(self.strike() if self.stage else None)
 
     def obey(self, line: bytes) -> None:
+        """STOP, KILL, or SIGNAL and a number; anything else is passed over."""
         word, _, rest = line.partition(b" ")
         if word == b"STOP":
             self.terminated = True
@@ -365,6 +388,8 @@ class Keeper:
         if self.stage == "term" and now >= self.kill_at:
             self.stage = "kill"
             self.asked.clear()
+            with contextlib.suppress(OSError):  # where we may: a tree that forks without end leaves us little time
+                os.setpriority(os.PRIO_PROCESS, 0, -20)
         living = descendants()
         newcomers = [seen for seen in living if seen not in self.asked]
         for pid, start in living if self.stage == "kill" else newcomers:

@@ -119,7 +119,7 @@ class Keeper:
     @property
     def events(self) -> AsyncIterator[KeeperEvent]:
         """Started, Ended, Gone as they come; ends when the keeper has ended (then reaped) or after `close`."""
-        return self._events()
+        return _Events(self)
 
     async def go(self) -> None:
         """Let it execute the command.
@@ -159,12 +159,6 @@ class Keeper:
         while self._process.poll() is None:  # noqa: ASYNC110 - nobody else is told of a child's end
             await anyio.sleep(0.02)  # gone, but not yet ours to reap, or its identity was never known
         reap()
-
-    async def _events(self) -> AsyncIterator[KeeperEvent]:
-        while (event := await self._next()) is not None:
-            yield event
-        if self._control.fileno() >= 0:
-            await self.wait()
 
     async def _next(self) -> KeeperEvent | None:
         """The next line that can be read; None at the end."""
@@ -218,6 +212,23 @@ class Keeper:
                 raise LaunchFailed(f"the keeper of launch {spec.launch} cannot work: {why}")
         if self._identity is None:
             raise LaunchFailed(f"the keeper of launch {spec.launch} died before it was up")
+
+
+class _Events:
+    """An iterator rather than a generator: one that is dropped half-way leaves nothing to finish."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def __aiter__(self) -> "_Events":
+        return self
+
+    async def __anext__(self) -> KeeperEvent:
+        if (event := await self._keeper._next()) is not None:
+            return event
+        if self._keeper._control.fileno() >= 0:
+            await self._keeper.wait()
+        raise StopAsyncIteration
 
 
 _left: list[subprocess.Popen[bytes]] = []  # keepers that nobody listens to any more, still our children

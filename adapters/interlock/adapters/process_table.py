@@ -9,6 +9,7 @@ import functools
 import importlib
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ def here() -> Here:
             continue
     machine = machine or socket.gethostname()
     if sys.platform != "linux":
-        return Here(machine, str(int(_psutil().boot_time())), 0)
+        return Here(machine, _boot_elsewhere(), 0)
     try:
         if os.readlink("/proc/self") != str(os.getpid()):
             return Here(machine, "", 0)  # another namespace's /proc: its numbers are not ours
@@ -147,6 +148,15 @@ def launches(pid: int) -> list[str]:
 def _psutil() -> Any:
     """psutil, only where /proc cannot be read: importing it takes longer than all of this module."""
     return importlib.import_module("psutil")
+
+
+def _boot_elsewhere() -> str:
+    """macOS's id of this boot; its boot time moves when the clock is set, and would call the living gone."""
+    try:
+        asked = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
+    except OSError:
+        return str(int(_psutil().boot_time()))
+    return asked.stdout.strip() or str(int(_psutil().boot_time()))
 
 
 def _elsewhere(pid: int) -> Row | None:

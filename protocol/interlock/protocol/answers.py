@@ -9,10 +9,13 @@ from interlock.protocol.messages import (
     Extended,
     FromBus,
     Granted,
+    Joined,
+    Left,
     Queued,
     Refused,
     Released,
     Revoked,
+    Sent,
     StillUsing,
     Text,
 )
@@ -42,6 +45,12 @@ def format_answer(body: FromBus) -> str:
             return f"CANCELLED {resource}" + (f" {why}" if why else "")
         case Admitted(resource, _, fence):
             return f"ADMITTED {resource} (fence {fence})"
+        case Joined(agent, _, bound_to):
+            return f"JOINED {agent} - {f'bound to {bound_to}' if bound_to else 'not bound'}"
+        case Left(agent, why):
+            return f"LEFT {agent} - {why}"
+        case Sent(to, id_, state):
+            return f"SENT {to} {id_} ({state})"
         case Refused(code, why):
             return f"REFUSED {code} {why}"
         case Text(text):

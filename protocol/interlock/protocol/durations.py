@@ -26,9 +26,9 @@ _UNITS_MS = {
     "days": 86_400_000,
 }
 _NAMES = "|".join(sorted(_UNITS_MS, key=len, reverse=True))
-_PART = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,3}})?)\s*({_NAMES})(?![a-z])", re.IGNORECASE)
-_PREFIX = re.compile(r"(?:about|around|approximately|roughly|approx\.?|ca\.?|for|up\s+to|~)\s*", re.IGNORECASE)
-_JOINT = re.compile(r"(?:\s*(?:,|and)?\s*)", re.IGNORECASE)
+_PART = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,3}})?)\s*({_NAMES})(?![a-z])")
+_PREFIX = re.compile(r"(?:about|around|approximately|roughly|approx\.?|ca\.?|for|up\s+to|~)\s*")
+_JOINT = re.compile(r"\s*(?:,|and)?\s*(?=\d)")
 
 
 def parse_duration(text: str) -> int | None:
@@ -40,24 +40,16 @@ def parse_duration(text: str) -> int | None:
     Returns:
         Milliseconds, at least 1, or None.
     """
-    text = text.strip()
+    text = text.strip().casefold()
     prefix = _PREFIX.match(text)
     at = prefix.end() if prefix else 0
     total_ms = 0.0
-    seen = False
-    while at < len(text):
-        part = _PART.match(text, at)
-        if part is None:
-            return None
-        total_ms += float(part[1]) * _UNITS_MS[part[2].lower()]
-        seen = True
+    while part := _PART.match(text, at):
+        total_ms += float(part[1]) * _UNITS_MS[part[2]]
         at = part.end()
         joint = _JOINT.match(text, at)
-        if joint and joint.end() < len(text):
-            at = joint.end()
-        elif joint:
-            break
-    return round(total_ms) if seen and round(total_ms) >= 1 else None
+        at = joint.end() if joint else at
+    return round(total_ms) if at == len(text) and round(total_ms) >= 1 else None
 
 
 def format_duration(ms: int) -> str:

@@ -53,12 +53,12 @@ def parse(text: str) -> ToCoordinator:
     """
     if "\0" in text:
         raise BadText("a message cannot hold a NUL character")
-    verb, at = _word(text.lstrip(), 0, "") if text.strip() else ("", 0)
     text = text.lstrip()
-    verb = verb.upper()
+    word = text.split(maxsplit=1)[0] if text else ""
+    verb, at = word.upper(), min(len(word) + 1, len(text))
     form = VERBS.get(verb)
     if form is None:
-        raise BadText(f"{_short(verb)!r} is no message to the coordinator: it knows {' '.join(VERBS)}")
+        raise BadText(f"{_short(word)!r} is no message to the coordinator: it knows {' '.join(VERBS)}")
     match verb:
         case "REQUEST":
             resource, at = _word(text, at, form)

@@ -214,6 +214,28 @@ class Admitted(msgspec.Struct, frozen=True, tag="ADMITTED"):
     launch: str
 
 
+class Joined(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOINED"):
+    """You are on the bus. `bound_to` empty: nothing says when you are gone, so silence has to."""
+
+    agent: str
+    incarnation: int
+    bound_to: str = ""
+    worktree: str = ""
+
+
+class Left(msgspec.Struct, frozen=True, tag="LEFT"):
+    agent: str
+    why: str
+
+
+class Sent(msgspec.Struct, frozen=True, omit_defaults=True, tag="SENT"):
+    """A message to another agent is in its durable inbox."""
+
+    to: str
+    id: str
+    state: str = "queued"
+
+
 class Text(msgspec.Struct, frozen=True, tag="TEXT"):
     """What one agent says to another: the bus does not look into it."""
 
@@ -221,8 +243,9 @@ class Text(msgspec.Struct, frozen=True, tag="TEXT"):
 
 
 FromBus = (
-    Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted | Refused | Text
-)  # what can stand in an outbox
+    Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted
+    | Joined | Left | Sent | Refused | Text
+)  # fmt: skip  # what can stand in an outbox
 
 NEWS = ("GRANTED", "STILL USING?", "DOWN", "REVOKED")  # what every command shows first, once
 

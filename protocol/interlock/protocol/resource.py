@@ -153,16 +153,15 @@ def _wrapper_gone(draft: Draft, request_id: str) -> None:
 
 def _launch_gone(draft: Draft, gone: LaunchGone) -> None:
     unit = next((u for u in draft.state.units if gone.launch in u.launches), None)
-    if unit is None or unit.ticket is None:
+    if unit is None:
         return
     if not gone.proved:
-        recovery_required(draft, unit, gone.evidence)
+        recovery_required(draft, unit, gone.evidence, launch=gone.launch)
         return
-    agent = unit.ticket.agent
+    agent = unit.ticket.agent if unit.ticket is not None else ""
     draft.event(Finished(agent, unit.name, unit.fence, gone.launch, gone.code, gone.evidence))
     unit = draft.state.unit(unit.name)
-    assert unit.ticket is not None
-    if unit.launches:
+    if unit.launches or unit.ticket is None:
         return
     if unit.state is UnitState.DRAINING:
         end_hold(draft, unit, unit.why, code=unit.code, tell=False)
@@ -173,9 +172,15 @@ def _launch_gone(draft: Draft, gone: LaunchGone) -> None:
 
 def _recover(draft: Draft, command: Recover) -> None:
     doubtful = [u for u in draft.state.units if u.state is UnitState.RECOVERY_REQUIRED]
+    still = [unit for unit in doubtful if unit.launches or unit.step is not None]
     for unit in doubtful:
-        draft.event(Recovered(unit.name, command.sender))
-    if doubtful:
+        if unit not in still:
+            draft.event(Recovered(unit.name, command.sender))
+    if len(doubtful) > len(still):
         draft.answer(command.sender, Released(draft.state.key, draft.state.key))
+    elif still:
+        which = [f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values()]
+        why = f"{', '.join(which) or 'a step'} still runs there: confirm again once that has ended"
+        draft.refuse(command.sender, Code.RESOURCE_BUSY, why)
     else:
         draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")

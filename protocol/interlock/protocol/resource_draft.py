@@ -2,10 +2,10 @@
 
 from interlock.protocol.messages import FromBus, Granted, Queued, Refused
 from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, after
-from interlock.protocol.resource_commands import Order
-from interlock.protocol.resource_events import ResourceEvent
+from interlock.protocol.resource_commands import AbortStep, Order
+from interlock.protocol.resource_events import ResourceEvent, StepAborting
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, position
+from interlock.protocol.resource_state import Resource, StepKind, Ticket, Unit, UnitState, position
 
 
 class Draft:
@@ -52,6 +52,10 @@ class Draft:
         else:
             self._outbox.append(Send(ticket.agent, body, slot=f"{type(body).__name__}:{self.state.key}"))
 
+    def told(self, ticket: Ticket, body: type) -> bool:
+        """This decision has told that ticket's agent such a message already."""
+        return any(type(send.body) is body and send.to == ticket.agent and not send.reply_to for send in self._outbox)
+
     def withdraw(self, ticket: Ticket, *bodies: type) -> None:
         """Take messages about this resource that no longer hold out of the inbox of a ticket's agent."""
         if not ticket.run:
@@ -59,6 +63,12 @@ class Draft:
 
     def order(self, order: Order) -> None:
         self._steps.append(order)
+
+    def abort(self, unit: Unit) -> None:
+        """Nobody wants the start under way on a unit any more; a stop or a look is let finish."""
+        if unit.step is not None and unit.step.kind is StepKind.START and not unit.step.aborting:
+            self.event(StepAborting(unit.name, unit.step.number))
+            self.order(AbortStep(unit.name, unit.step.number))
 
     def outcome(self) -> Outcome[Resource, ResourceEvent]:
         return Outcome(self.state, tuple(self._events), tuple(self._outbox), tuple(self._withdraw), tuple(self._steps))

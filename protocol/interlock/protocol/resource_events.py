@@ -105,11 +105,14 @@ class Down(msgspec.Struct, frozen=True, omit_defaults=True, tag="down"):
 
 
 class RecoveryRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag="recovery_required"):
+    """`launch`: the gated command that is in doubt; empty: the server or its step is."""
+
     unit: str
     why: str
     at_ms: int
     agent: str = ""
     request_id: str = ""
+    launch: str = ""
 
 
 class Recovered(msgspec.Struct, frozen=True, tag="recovered"):

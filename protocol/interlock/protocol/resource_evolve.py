@@ -99,17 +99,21 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             unit = resource.unit(name)
             assert unit.server is not None
             return _set(resource, unit, server=None if gone else replace(unit.server, alive=False))
-        case RecoveryRequired(name, why, at_ms, agent, request_id):
+        case RecoveryRequired(name, why, at_ms, agent, request_id, launch):
             unit = resource.unit(name)
             if unit.ticket is not None and unit.state is UnitState.PREPARING:
                 resource = _enqueue(resource, unit.ticket)
             elif unit.ticket is not None:
                 resource = _lose(_end_ticket(resource, agent, request_id, why, at_ms), agent, at_ms, why, unit.fence)
-            return _set(
-                resource, Unit(name, server=unit.server), state=UnitState.RECOVERY_REQUIRED, why=why, code="", step=None
-            )
+            server = unit.server if launch or unit.server is None else replace(unit.server, alive=False)
+            doubtful = Unit(
+                name, UnitState.RECOVERY_REQUIRED, why=why, server=server, step=unit.step if launch else None,
+                launches=_without(unit.launches, launch),
+            )  # fmt: skip
+            return _put(resource, doubtful)
         case Recovered(name):
-            return _put(resource, Unit(name))
+            server = resource.unit(name).server
+            return _put(resource, Unit(name, server=server if server is not None and server.alive else None))
 
         case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed):
             unit = resource.unit(name)

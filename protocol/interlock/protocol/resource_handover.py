@@ -32,7 +32,6 @@ from interlock.protocol.resource_events import (
     LaunchStarted,
     PrepareFailed,
     RecoveryRequired,
-    StepAborting,
     StepDone,
     StepStarted,
     StepUndone,
@@ -54,8 +53,11 @@ def settle(draft: Draft, first_before: str) -> None:
     arm(draft)
     first = next(iter(draft.state.queue), "")
     preparing = any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units)
-    if first and not preparing and first not in {first_before, draft.asked_for}:
-        draft.tell(draft.state.queue[first], queued(draft, draft.state.queue[first]))
+    if not first or preparing or first in {first_before, draft.asked_for}:
+        return
+    ticket = draft.state.queue[first]
+    if not draft.told(ticket, Queued):
+        draft.tell(ticket, queued(draft, ticket))
 
 
 def first_of(draft: Draft) -> str:
@@ -101,7 +103,7 @@ def step_failure(draft: Draft, command: StepFailure) -> None:
     step, ticket = unit.step, unit.ticket
     if step is None or step.number != command.step:
         return
-    if not command.proved:
+    if not command.proved or (step.kind is StepKind.STOP and not command.never_started):
         recovery_required(draft, unit, command.why)
         return
     draft.event(StepUndone(unit.name, step.number, step.kind, command.why))
@@ -176,9 +178,8 @@ def cancel_ticket(draft: Draft, ticket: Ticket, why: str, *, remember: bool = Fa
     until = after(draft.now, ARRIVAL_REMEMBERED_MS) if remember else None
     draft.event(TicketCancelled(ticket.agent, ticket.request_id, why, draft.now.at_ms, until))
     draft.withdraw(ticket, Queued)
-    if unit is not None and unit.step is not None and unit.step.kind is StepKind.START:
-        draft.event(StepAborting(unit.name, unit.step.number))
-        draft.order(AbortStep(unit.name, unit.step.number))
+    if unit is not None:
+        draft.abort(unit)
     return Cancelled(ticket.called, draft.state.key, ticket.request_id)
 
 
@@ -212,13 +213,14 @@ def start_step(draft: Draft, unit: Unit, kind: StepKind, *, ticket: Ticket | Non
     draft.order(_run_step(draft, draft.state.unit(unit.name), number, kind, ""))
 
 
-def recovery_required(draft: Draft, unit: Unit, why: str) -> None:
-    """Stop here until a person has looked: nothing is proved, so nothing is free."""
+def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "") -> None:
+    """Stop here until a person has looked: nothing is proved, so nothing is free. `launch`: the command in doubt."""
     ticket = unit.ticket
     agent, request_id = (ticket.agent, ticket.request_id) if ticket is not None else ("", "")
-    held = unit.state in {UnitState.HELD, UnitState.DRAINING}
-    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id))
-    if ticket is not None and held:
+    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id, launch))
+    if launch:
+        draft.abort(unit)
+    if ticket is not None and unit.state is UnitState.HELD:
         draft.withdraw(ticket, Granted, StillUsing, Down)
         why_lost = f"{Code.RECOVERY_REQUIRED}: {why}"
         draft.tell(

@@ -10,6 +10,7 @@ from interlock.protocol.limits import QUEUE_TICKETS_MAX
 from interlock.protocol.messages import (
     Admitted,
     Cancel,
+    Down,
     Extend,
     Extended,
     Queued,
@@ -40,6 +41,7 @@ from interlock.protocol.resource_state import (
     Unit,
     UnitState,
     find_ticket,
+    first_grantable,
     queued_of,
     unit_of,
 )
@@ -49,12 +51,20 @@ from interlock.protocol.resource_waiting import heard, release_hold
 def request(draft: Draft, mail: Mail, body: Request) -> None:
     heard(draft, mail.sender)
     ticket, _ = find_ticket(draft.state, mail.id)
-    if ticket is not None or mail.id in draft.state.ended:
+    known = ticket or draft.state.ended.get(mail.id)
+    if known is not None and known.agent != mail.sender:
+        draft.refuse(mail.sender, Code.ID_CONFLICT, "another agent's request has that id: use a new one", mail.called)
+        return
+    if known is not None:
         _repeat(draft, mail)
         return
     held = unit_of(draft.state, mail.sender)
     if held is not None:
         _request_again(draft, mail, body, held)
+        return
+    if draft.state.definition.kind is Kind.SERVER and body.worktree == "-":
+        why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
+        draft.refuse(mail.sender, Code.BAD_MESSAGE, why, mail.called)
         return
     waiting = queued_of(draft.state, mail.sender)
     if waiting is not None and not body.run:
@@ -68,12 +78,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         if amended != waiting:
             draft.event(Amended(mail.sender, amended))
         return
-    if draft.state.definition.kind is Kind.SERVER and body.worktree == "-":
-        why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
-        draft.refuse(mail.sender, Code.BAD_MESSAGE, why, mail.called)
-        return
-    free = any(u.state is UnitState.FREE and u.step is None for u in draft.state.units) and not draft.state.queue
-    if not body.queue and not free:
+    if not body.queue and not _can_be_next(draft):
         why = f"{_who_has(draft)}; ask without --no-wait to get a place in the queue"
         draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
         return
@@ -119,7 +124,18 @@ def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
             draft.event(
                 HoldExtended(mail.sender, unit.name, unit.fence, draft.now.at_ms, body.purpose, until, until_ms)
             )
-        draft.answer(mail.sender, granted(draft, draft.state.unit(unit.name), shared=body.run))
+        _answer_holder(draft, mail, draft.state.unit(unit.name), shared=body.run)
+
+
+def _answer_holder(draft: Draft, mail: Mail, unit: Unit, *, shared: bool = False) -> None:
+    """What a holder has now: GRANTED says verified ready, so a server that is down or being restarted is said so."""
+    assert unit.ticket is not None
+    if unit.step is not None:
+        draft.answer(mail.sender, queued(draft, unit.ticket))
+    elif draft.state.definition.kind is Kind.SERVER and (unit.server is None or not unit.server.alive):
+        draft.answer(mail.sender, Down(mail.called, draft.state.key, unit.fence, "its server does not run"))
+    else:
+        draft.answer(mail.sender, granted(draft, unit, shared=shared))
 
 
 def _repeat(draft: Draft, mail: Mail) -> None:
@@ -130,7 +146,9 @@ def _repeat(draft: Draft, mail: Mail) -> None:
         why = f"that request ended {format_age(draft.now.at_ms - ended.at_ms)} ago: {ended.why}"
         draft.refuse(mail.sender, Code.TARGET_ENDED, why, mail.called)
     elif unit is not None and unit.state is UnitState.HELD:
-        draft.answer(mail.sender, granted(draft, unit))
+        _answer_holder(draft, mail, unit)
+    elif unit is not None and unit.state is UnitState.DRAINING:
+        draft.refuse(mail.sender, Code.TARGET_ENDED, f"that request ended: {unit.why}", mail.called)
     elif unit is not None:
         assert unit.ticket is not None
         draft.answer(mail.sender, queued(draft, unit.ticket))
@@ -240,6 +258,12 @@ def admit(draft: Draft, admit: Admit) -> None:
 
 
 # --- straight helpers ---------------------------------------------------------------------
+def _can_be_next(draft: Draft) -> bool:
+    """A newcomer would wait for nobody: a unit is free, and whoever stands in the queue is absent."""
+    free = any(unit.state is UnitState.FREE and unit.step is None for unit in draft.state.units)
+    return free and first_grantable(draft.state) is None and draft.state.next_definition is None
+
+
 def _refuse_not_holder(draft: Draft, mail: Mail, fence: int) -> None:
     lost = draft.state.lost.get(mail.sender)
     mine = unit_of(draft.state, mail.sender)

@@ -235,3 +235,19 @@ def position(resource: Resource, request_id: str) -> int:
 
 def first_grantable(resource: Resource) -> Ticket | None:
     return next((ticket for ticket in resource.queue.values() if not ticket.absent), None)
+
+
+def wants_to_hear(resource: Resource, agent: str) -> bool:
+    """A sign of life of that agent would change something: a poll is out, a grant unnoticed, a ticket passed over."""
+    for unit in resource.units:
+        if unit.ticket is not None and unit.ticket.agent == agent and unit.state is UnitState.HELD:
+            if not unit.ticket.run and (not unit.claimed or unit.polled or unit.polls):
+                return True
+    return any(resource.queue[request_id].absent for request_id in resource.by_agent.get(agent, ()))
+
+
+def concerns(resource: Resource, agent: str) -> bool:
+    """The agent waits for it, has it, or has commands running under it."""
+    return agent in resource.by_agent or any(
+        unit.ticket is not None and unit.ticket.agent == agent for unit in resource.units
+    )

@@ -80,6 +80,7 @@ def end_hold(draft: Draft, unit: Unit, why: str, *, code: str = "", tell: bool =
     ticket = unit.ticket
     assert ticket is not None
     draft.withdraw(ticket, Granted, StillUsing, Down)
+    draft.abort(unit)
     if unit.launches:
         draft.event(Draining(ticket.agent, unit.name, unit.fence, why, code))
     else:
@@ -93,6 +94,7 @@ def release_hold(draft: Draft, unit: Unit, why: str) -> None:
     ticket = unit.ticket
     assert ticket is not None
     draft.withdraw(ticket, Granted, StillUsing, Down)
+    draft.abort(unit)
     draft.event(HoldReleased(ticket.agent, unit.name, unit.fence, why, draft.now.at_ms))
 
 

@@ -1,0 +1,53 @@
+"""The effects on this machine: processes are watched here, servers are stopped, started and verified."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from anyio.abc import TaskGroup
+
+from interlock.adapters.launch_result import read_result
+from interlock.adapters.paths import Home
+from interlock.adapters.process import probe
+from interlock.adapters.resources.server import ServerSteps
+from interlock.adapters.stopping import stop_tree
+from interlock.adapters.watcher import Watcher
+from interlock.protocol.identity import Identity, Presence
+from interlock.protocol.resource_commands import LaunchGone, Order
+from interlock.protocol.resource_state import Server
+
+
+class LocalEffects:
+    """Implements coordinator.effects.Effects. Args: tell: puts a command into a resource's mailbox."""
+
+    def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object]) -> None:
+        self._home = home
+        self._watcher = Watcher(tasks)
+        self._servers = ServerSteps(home, tasks, tell)
+
+    def begin(self, key: str, order: Order) -> None:
+        self._servers.begin(key, order)
+
+    def adopt(self, key: str, unit: str, server: Server) -> None:
+        self._servers.adopt(key, unit, server)
+
+    def watch(self, identity: Identity, then: Callable[[], None]) -> None:
+        self._watcher.watch(identity, then)
+
+    def probe(self, identity: Identity) -> Presence:
+        return probe(identity)
+
+    async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
+        path = self._home.launches / f"{launch}.jsonl"
+        stopped = await stop_tree(keeper, path, 0, launch)
+        result = read_result(path)
+        code = result.code if result.signal is None else 128 + result.signal
+        if stopped.proved:
+            path.unlink(missing_ok=True)
+        return LaunchGone(launch, stopped.proved, code if result.ended else None, stopped.evidence)
+
+    def directory(self, path: str) -> str | None:
+        return os.path.realpath(path) if os.path.isabs(path) and os.path.isdir(path) else None
+
+    def log_path(self, launch: str) -> str:
+        return str(self._home.logs / f"{launch}.log")

@@ -1,0 +1,94 @@
+"""Where things lie in a BUS_HOME, and the checks that nobody else planted them. Standard library only: the short way
+of the command imports it too.
+
+It never follows a symlink inside the home, and never works in a directory that another user can write to.
+"""
+
+import hashlib
+import os
+import stat
+import sys
+from pathlib import Path
+
+SOCKET_PATH_BYTES_MAX = 107  # sun_path, less its NUL
+
+
+class BadHome(Exception):
+    """The home cannot be used; the text is one sentence with what to do."""
+
+
+class Home:
+    """The paths of one bus. Args: root: its BUS_HOME, absolute."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.config = root / "bus.toml"
+        self.database = root / "bus.db"
+        self.lock = root / "bus.lock"
+        self.down = root / "bus.down"  # a `bus down` that no `bus up` has followed
+        self.launches = root / "launches"
+        self.logs = root / "log"
+
+    def create(self) -> None:
+        """Make the home and its folders, 0700. Raises BadHome."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (self.root, self.launches, self.logs):
+                folder.mkdir(exist_ok=True, mode=0o700)
+                check_directory(folder)
+        except OSError as error:
+            raise BadHome(
+                f"cannot create {self.root} ({error.strerror}): set BUS_HOME to a directory of yours"
+            ) from None
+
+    def socket(self) -> Path:
+        """The Unix socket: in the home, or, where that path is too long for one, in a short directory of this user."""
+        direct = self.root / "bus.sock"
+        if len(os.fsencode(direct)) <= SOCKET_PATH_BYTES_MAX:
+            return direct
+        base = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
+        name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
+        short = Path(base) / f"interlock-{os.getuid()}"
+        return (short if len(os.fsencode(short)) <= 80 else Path(f"/tmp/interlock-{os.getuid()}")) / f"{name}.sock"
+
+    def socket_directory(self) -> Path:
+        """Make and check the directory of the socket. Raises BadHome."""
+        directory = self.socket().parent
+        if directory != self.root:
+            try:
+                directory.mkdir(exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise BadHome(f"cannot create {directory} ({error.strerror}): use a shorter BUS_HOME") from None
+            check_directory(directory)
+        return directory
+
+
+def find_home(option: str = "") -> Home:
+    """The home that was asked for: --home, BUS_HOME, else the user's state directory."""
+    given = option or os.environ.get("BUS_HOME", "")
+    if given:
+        return Home(Path(os.path.realpath(os.path.expanduser(given))))
+    return Home(Path(os.path.realpath(_default())))
+
+
+def check_directory(directory: Path) -> None:
+    """Raise BadHome unless it is a real directory of this user that nobody else can write to."""
+    found = os.lstat(directory)
+    if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
+        raise BadHome(f"{directory} is no directory of its own (a link or a file): move it away")
+    if found.st_uid != os.getuid():
+        raise BadHome(f"{directory} belongs to user {found.st_uid}, not to you: set BUS_HOME to a directory of yours")
+    if found.st_mode & 0o077:
+        try:
+            directory.chmod(0o700)
+        except OSError:
+            raise BadHome(f"{directory} is open to others: chmod 700 {directory}") from None
+
+
+def _default() -> str:
+    """What platformdirs calls the user state directory; asked only where nothing was said, for its import is slow."""
+    if sys.platform == "linux":
+        return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "interlock")
+    from platformdirs import user_state_dir
+
+    return user_state_dir("interlock")

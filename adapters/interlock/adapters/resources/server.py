@@ -1,0 +1,302 @@
+"""The kind `server`: stop the old one with proof, start the new one from the new owner's worktree, verify it.
+
+    start:  ports free ──▶ keeper up ──▶ (LaunchUp, durable) ──▶ Go ──▶ ready line, ports ours, health ──▶ StepResult
+            what was begun and is not wanted or does not come up is stopped, and proved gone ──▶ StepFailure
+
+It decides nothing: each step ends in one command to the resource's mailbox.
+"""
+
+import os
+import pwd
+import secrets
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+import structlog
+from anyio.abc import TaskGroup
+
+from interlock.adapters.launch_result import LaunchResult, read_result
+from interlock.adapters.launches import LaunchFailed, LaunchSpec, reap, server_environment, start_keeper
+from interlock.adapters.paths import Home
+from interlock.adapters.process import probe, wait_gone
+from interlock.adapters.readiness import Readiness, last_lines, strangers_on
+from interlock.adapters.stopping import stop_tree
+from interlock.protocol.durations import format_duration
+from interlock.protocol.identity import Identity, Presence
+from interlock.protocol.limits import STRANGER_PROBE_MS
+from interlock.protocol.names import short_name
+from interlock.protocol.resource_commands import (
+    AbortStep,
+    Go,
+    LaunchUp,
+    Order,
+    PortBlocked,
+    RunStep,
+    ServerGone,
+    StepFailure,
+    StepResult,
+)
+from interlock.protocol.resource_state import Server, StepKind
+
+log = structlog.get_logger("server")
+LOOK_S = 0.05  # between two looks at a starting server
+LOOK_S_MAX = 0.5
+VERIFY_S = 5.0  # a running server that is not healthy for so long is started anew
+LEADER_GRACE_S = 1.0  # a keeper leaves so soon after its leader, if nothing of the tree is left
+GIT_TIMEOUT_S = 5.0
+
+
+class _Running:
+    """A step under way. `go` is set once its launch is durable; `scope` is cancelled to abort it."""
+
+    def __init__(self) -> None:
+        self.go = anyio.Event()
+        self.scope = anyio.CancelScope()
+
+
+class _Failed(Exception):
+    """A start that cannot go on; the text is for its owner."""
+
+
+class ServerSteps:
+    """Args: home: where launches and logs lie. tell: puts a command into a resource's mailbox."""
+
+    def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object]) -> None:
+        self._home = home
+        self._tasks = tasks
+        self._tell = tell
+        self._running: dict[tuple[str, str, int], _Running] = {}
+        self._adopted: set[str] = set()
+
+    def begin(self, key: str, order: Order) -> None:
+        """Begin a step, let its launch go, or abort it. Never waits."""
+        at = (key, order.unit, order.step)
+        match order:
+            case RunStep():
+                self._running[at] = _Running()
+                self._tasks.start_soon(self._run, key, order, self._running[at])
+            case Go() if at in self._running:
+                self._running[at].go.set()
+            case AbortStep() if at in self._running:
+                self._running[at].scope.cancel()
+
+    def adopt(self, key: str, unit: str, server: Server) -> None:
+        """Watch a server; its end by itself is told as ServerGone."""
+        if server.launch not in self._adopted:
+            self._adopted.add(server.launch)
+            self._tasks.start_soon(self._watch, key, unit, server)
+
+    # --- steps ------------------------------------------------------------------------------
+    async def _run(self, key: str, order: RunStep, running: _Running) -> None:
+        try:
+            match order.kind:
+                case StepKind.STOP:
+                    end = await self._stop(order)
+                case StepKind.VERIFY:
+                    end = await self._verify(order)
+                case StepKind.START:
+                    end = await self._start(key, order, running)
+        except Exception as error:  # our own fault: nothing is proved
+            log.error("step_failed", resource=key, step=order.step, exc_info=error)
+            end = StepFailure(order.unit, order.step, f"a fault of the bus itself: {error}", proved=False)
+        self._running.pop((key, order.unit, order.step), None)
+        self._tell(key, end)
+
+    async def _stop(self, order: RunStep) -> StepResult | StepFailure:
+        server = order.server
+        assert server is not None
+        stopped = await stop_tree(
+            server.keeper, self._result(server.launch), order.definition.stop_timeout_ms, server.launch
+        )
+        reap()
+        if not stopped.proved:
+            return StepFailure(order.unit, order.step, f"the old server: {stopped.evidence}", proved=False)
+        self._result(server.launch).unlink(missing_ok=True)
+        return StepResult(order.unit, order.step, evidence=stopped.evidence)
+
+    async def _verify(self, order: RunStep) -> StepResult | StepFailure:
+        server = order.server
+        assert server is not None
+        readiness = Readiness(server.definition, server.keeper, self._log(server.launch))
+        missing = "it is gone"
+        with anyio.move_on_after(VERIFY_S):
+            while probe(server.keeper) is Presence.ALIVE:
+                missing = await readiness.missing()
+                if not missing:
+                    return StepResult(order.unit, order.step, evidence="healthy, carried over")
+                await anyio.sleep(LOOK_S_MAX)
+        return StepFailure(order.unit, order.step, f"the running server is not healthy: {missing}")
+
+    async def _start(self, key: str, order: RunStep, running: _Running) -> StepResult | StepFailure:
+        """All ways in which a start can end, in one place: ready, failed, unwanted; the latter two proved gone."""
+        launch, keeper = order.launch, order.keeper
+        why = "no longer wanted"
+        with running.scope:
+            try:
+                if keeper is None:
+                    launch, keeper = await self._launch(key, order, running)
+                if not await self._was_let_go(launch, keeper):
+                    return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
+                await self._until_ready(order, launch, keeper)
+                return StepResult(order.unit, order.step, await self._server(order, launch, keeper))
+            except (_Failed, LaunchFailed) as error:
+                why = str(error)
+        if keeper is None:
+            return StepFailure(order.unit, order.step, why)
+        tail = last_lines(self._log(launch))
+        stopped = await stop_tree(keeper, self._result(launch), order.definition.stop_timeout_ms, launch)
+        reap()
+        why = why if stopped.proved else f"{why}; {stopped.evidence}"
+        return StepFailure(order.unit, order.step, why, stopped.proved, log=str(self._log(launch)), tail=tail)
+
+    async def _launch(self, key: str, order: RunStep, running: _Running) -> tuple[str, Identity]:
+        """Wait for the ports, start the keeper, have it recorded, and let it go."""
+        if not Path(order.worktree).is_dir():  # noqa: ASYNC240 - one stat of a local directory
+            raise _Failed(f"the worktree {order.worktree} is gone")
+        await self._ports_free(key, order)
+        launch = f"{short_name(key)}-{order.step}-{secrets.token_hex(3)}"
+        shell = _login_shell()
+        spec = LaunchSpec(
+            argv=(shell, "-lc", order.definition.start),
+            cwd=order.worktree,
+            env=_environment(key, order),
+            result=str(self._result(launch)),
+            launch=launch,
+            stop_timeout_ms=order.definition.stop_timeout_ms,
+        )
+        output = os.open(self._log(launch), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            keeper = await start_keeper(
+                spec, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, new_session=True
+            )
+        finally:
+            os.close(output)
+        try:
+            self._tell(key, LaunchUp(order.unit, order.step, launch, keeper.identity))
+            await running.go.wait()
+            await keeper.go()
+        finally:
+            keeper.close()  # before GO that means never; after it the server lives on without us
+        return launch, keeper.identity
+
+    async def _ports_free(self, key: str, order: RunStep) -> None:
+        """A stranger on the port is told of and left alone; the start goes on by itself once it has left."""
+        while who := await anyio.to_thread.run_sync(strangers_on, order.definition.ports):
+            self._tell(key, PortBlocked(order.unit, order.step, who))
+            await anyio.sleep(STRANGER_PROBE_MS / 1000)
+        self._tell(key, PortBlocked(order.unit, order.step, ""))
+
+    async def _was_let_go(self, launch: str, keeper: Identity) -> bool:
+        """Whether the keeper took GO: one that was started by a supervisor that died may have left without it."""
+        while True:
+            result = read_result(self._result(launch))
+            if result.went:
+                return True
+            if result.not_started or probe(keeper) is Presence.GONE:
+                return read_result(self._result(launch)).went
+            await anyio.sleep(LOOK_S)
+
+    async def _until_ready(self, order: RunStep, launch: str, keeper: Identity) -> None:
+        readiness = Readiness(order.definition, keeper, self._log(launch))
+        pause = LOOK_S
+        missing = "nothing yet"
+        with anyio.move_on_after(order.definition.start_timeout_ms / 1000):
+            while True:
+                missing = await readiness.missing()
+                result = read_result(self._result(launch))
+                if not missing and not _has_failed(result):
+                    return
+                if result.gone or _has_failed(result) or probe(keeper) is Presence.GONE:
+                    raise _Failed(f"the start command ended {_how(result)} before the server was ready ({missing})")
+                await anyio.sleep(pause)
+                pause = min(LOOK_S_MAX, pause * 1.3)
+        raise _Failed(f"not ready within {format_duration(order.definition.start_timeout_ms)}: {missing}")
+
+    async def _server(self, order: RunStep, launch: str, keeper: Identity) -> Server:
+        commit = await anyio.to_thread.run_sync(_commit, order.worktree)
+        return Server(launch, keeper, order.worktree, order.definition, commit, time.time_ns() // 1_000_000)
+
+    # --- watching ---------------------------------------------------------------------------
+    async def _watch(self, key: str, unit: str, server: Server) -> None:
+        """Say when it ends: its whole tree, or its command while something of the tree lives on."""
+        path, log_path = self._result(server.launch), self._log(server.launch)
+        leader = read_result(path).leader
+        if leader is not None:
+            await wait_gone(leader)
+            with anyio.move_on_after(LEADER_GRACE_S):
+                await wait_gone(server.keeper)
+            result = read_result(path)
+            if probe(server.keeper) is Presence.ALIVE and _has_failed(result):
+                why = f"the server's command ended {_how(result)}, some of its processes live on"
+                gone = ServerGone(unit, server.launch, why, proved=False, alive=True, log=str(log_path))
+                self._tell(key, _with_tail(gone, log_path))
+        await wait_gone(server.keeper)
+        reap()
+        stopped = await stop_tree(server.keeper, path, 0, server.launch)
+        why = f"the server ended {_how(read_result(path))}" if stopped.proved else stopped.evidence
+        gone = ServerGone(unit, server.launch, why, proved=stopped.proved, log=str(log_path))
+        self._tell(key, _with_tail(gone, log_path))
+        self._adopted.discard(server.launch)
+
+    def _result(self, launch: str) -> Path:
+        return self._home.launches / f"{launch}.jsonl"
+
+    def _log(self, launch: str) -> Path:
+        return self._home.logs / f"{launch}.log"
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _has_failed(result: LaunchResult) -> bool:
+    """Its command ended badly. One that ended well may have put its server into the background."""
+    return result.ended and (result.code != 0 or result.signal is not None)
+
+
+def _how(result: LaunchResult) -> str:
+    if result.signal is not None:
+        return f"by signal {result.signal}"
+    return f"with code {result.code}" if result.code is not None else "without a word"
+
+
+def _with_tail(gone: ServerGone, path: Path) -> ServerGone:
+    return msgspec.structs.replace(gone, tail=last_lines(path))
+
+
+def _environment(key: str, order: RunStep) -> dict[str, str]:
+    """No fence in it: a server is carried over from hold to hold, and would keep the first one's for ever."""
+    extra = {
+        "BUS_RESOURCE": key,
+        "BUS_UNIT": order.unit,
+        "BUS_AGENT": order.agent,
+        "BUS_WORKTREE": order.worktree,
+        "BUS_RESOURCE_URL": order.definition.url,
+    }
+    return server_environment(os.environ, extra)
+
+
+def _login_shell() -> str:
+    """The user's own shell, which knows the user's PATH; /bin/sh where that is none."""
+    try:
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        shell = ""
+    name = os.path.basename(shell)
+    usable = name.endswith("sh") and os.access(shell, os.X_OK)
+    return shell if usable else "/bin/sh"
+
+
+def _commit(worktree: str) -> str:
+    """HEAD of a worktree, short; "" where there is none. Takes no lock of git's."""
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", worktree, "rev-parse", "--short=12", "HEAD"],
+            capture_output=True, timeout=GIT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""

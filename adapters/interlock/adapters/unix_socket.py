@@ -1,0 +1,74 @@
+"""The Unix socket: the door of commands and local programs. 0600, its directory ours, the peer's user checked.
+
+Only the holder of the home's lock binds it, so a socket that refuses connections may be removed here and only here.
+"""
+
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import SocketStream, UNIXSocketStream
+
+from interlock.adapters.callers import PeerCaller
+from interlock.adapters.stream_session import Doorkeeper
+
+log = structlog.get_logger("unix_socket")
+BACKLOG = 1024
+
+
+class UnixDoor:
+    """Args: path: of the socket, short enough. doorkeeper: serves each connection."""
+
+    def __init__(self, path: Path, doorkeeper: Doorkeeper) -> None:
+        self._path = path
+        self._doorkeeper = doorkeeper
+        self._inode = (0, 0)
+
+    async def serve(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Accept until cancelled; `started` once connections are taken."""
+        listener = await self._listen()
+        found = os.stat(self._path)
+        self._inode = (found.st_dev, found.st_ino)
+        task_status.started()
+        async with listener:
+            await listener.serve(self._connected)
+
+    def remove(self) -> None:
+        """Take the socket file away, if it is still the one we made."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+            if (found.st_dev, found.st_ino) == self._inode:
+                self._path.unlink()
+        except FileNotFoundError:
+            pass
+
+    async def _listen(self) -> anyio.abc.SocketListener:
+        self._path.unlink(missing_ok=True)
+        before = os.umask(0o177)  # the socket is born 0600: there is no moment at which others could connect
+        try:
+            return await anyio.create_unix_listener(self._path, backlog=BACKLOG)
+        finally:
+            os.umask(before)
+
+    async def _connected(self, stream: SocketStream) -> None:
+        assert isinstance(stream, UNIXSocketStream)
+        pid, uid = _peer(stream.extra(anyio.abc.SocketAttribute.raw_socket))
+        if uid not in {os.getuid(), 0}:
+            log.warning("foreign_user_refused", uid=uid, pid=pid)
+            await stream.aclose()
+            return
+        await self._doorkeeper.serve(stream, PeerCaller(pid))
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """(pid, uid) of the other end, as the kernel knows it."""
+    if sys.platform == "linux":
+        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return pid, uid
+    cred = connection.getsockopt(0, 0x001, 76)  # SOL_LOCAL, LOCAL_PEERCRED: struct xucred
+    pid = struct.unpack("i", connection.getsockopt(0, 0x002, 4))[0]  # LOCAL_PEERPID
+    return pid, struct.unpack_from("2I", cred)[1]

@@ -1,0 +1,149 @@
+"""The actor: one mailbox, one machine, one loop. It exists as a task only while it has something to do.
+
+    all that waits ──▶ decide, message by message, on the state that is to be ──▶ one entry ──▶ journal, fsync
+                                                          ──▶ state taken ──▶ answers, messages, steps, deadlines
+
+The order is the point: recorded first, spoken second. An answer that made no event waits all the same for what it
+was decided after. An exception in `decide` is our bug: it costs that one message, and nothing of it is kept.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import anyio
+import msgspec
+import structlog
+
+from interlock.coordinator.clock import Clock
+from interlock.coordinator.journal import Journal, Staged
+from interlock.coordinator.mailbox import Mailbox
+from interlock.coordinator.records import Entry
+from interlock.coordinator.world import State
+from interlock.protocol.codes import Code
+from interlock.protocol.limits import RESTARTS_MAX, RESTARTS_WITHIN_MS
+from interlock.protocol.messages import FromBus, Refused
+from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
+
+log = structlog.get_logger("actor")
+RETRY_SECONDS = 1.0  # a full disk is tried again this often
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One message in a mailbox.
+
+    Args:
+        id: of the envelope, "" for what the bus says to itself; the latter is never lost, and never answered.
+        digest: of the envelope's content, kept with the id.
+    """
+
+    command: Any
+    id: str = ""
+    sender: str = ""
+    digest: str = ""
+
+
+class Host(Protocol):
+    """What an actor needs of its supervisor."""
+
+    journal: Journal
+    clock: Clock
+
+    def state_of(self, address: str) -> State: ...
+    def answer(self, message_id: str, to: str, body: FromBus) -> None: ...
+    def follow_up(self, actor: "Actor", outcome: Outcome[Any, Any], staged: Staged | None) -> None: ...
+
+
+class Actor:
+    """One address. Args: decide: the machine's; takes (state, command, now)."""
+
+    def __init__(self, address: str, decide: Callable[[Any, Any, Now], Outcome[Any, Any]], host: Host) -> None:
+        self.address = address
+        self.mailbox: Mailbox[Item] = Mailbox()
+        self.running = False
+        self.frozen = ""
+        self._decide = decide
+        self._host = host
+        self._faults: deque[int] = deque(maxlen=RESTARTS_MAX)
+
+    async def run(self) -> None:
+        """Work until the mailbox is empty."""
+        try:
+            while self.mailbox:
+                await self._handle(self.mailbox.take_all())
+        finally:
+            self.running = False
+
+    async def _handle(self, items: list[Item]) -> None:
+        host = self._host
+        draft = _Draft(host.state_of(self.address))
+        for item in items:
+            clock = host.clock
+            now = Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), host.journal.next_seq + len(draft.events))
+            if self.frozen:
+                self._refuse(item, Code.INTERNAL, self.frozen)
+                continue
+            try:
+                outcome = self._decide(draft.state, item.command, now)
+            except Exception as error:
+                self._let_it_crash(item, error, now.mono_ms)
+                continue
+            draft.add(item, outcome)
+        staged = None
+        if draft.must_be_kept():
+            entry = Entry(self.address, tuple(draft.events), tuple(draft.kept), tuple(draft.withdraw), draft.causes)
+            staged = host.journal.stage(entry, draft.state)
+            await staged.done.wait()
+            if staged.failure:
+                await self._not_written(items, staged.failure)
+                return
+        whole = Outcome(
+            draft.state, tuple(draft.events), tuple(draft.spoken), tuple(draft.withdraw), tuple(draft.steps)
+        )
+        host.follow_up(self, whole, staged)
+
+    def _let_it_crash(self, item: Item, error: Exception, mono_ms: int) -> None:
+        log.error("dead_letter", actor=self.address, command=repr(item.command), exc_info=error)
+        self._faults.append(mono_ms)
+        often = len(self._faults) == RESTARTS_MAX and mono_ms - self._faults[0] <= RESTARTS_WITHIN_MS
+        if often or not item.id:  # what the bus has to say to itself cannot be left out: the state would wait for ever
+            self.frozen = f"{self.address} failed and is frozen: read the log, then bus down and bus up"
+        self._refuse(item, Code.INTERNAL, f"a fault of the bus itself ({type(error).__name__}); it is in the log")
+
+    async def _not_written(self, items: list[Item], why: str) -> None:
+        """Whoever asked is told; what the bus itself has to say is tried again, for it must not be lost."""
+        for item in items:
+            self._refuse(item, Code.JOURNAL_UNAVAILABLE, f"the bus cannot write ({why}): nothing was changed")
+        self.mailbox.put_back([item for item in items if not item.id])
+        if self.mailbox:
+            await anyio.sleep(RETRY_SECONDS)
+
+    def _refuse(self, item: Item, code: Code, why: str) -> None:
+        if item.id:
+            self._host.answer(item.id, item.sender, Refused(code, why))
+
+
+class _Draft:
+    """What a batch of messages comes to."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.events: list[Any] = []
+        self.kept: list[Send] = []  # for inboxes: durable
+        self.spoken: list[Send] = []  # direct answers and words to a `bus run`
+        self.withdraw: list[Withdraw] = []
+        self.steps: list[msgspec.Struct] = []
+        self.causes: dict[str, str] = {}
+
+    def add(self, item: Item, outcome: Outcome[Any, Any]) -> None:
+        self.state = outcome.state
+        self.events += outcome.events
+        self.withdraw += outcome.withdraw
+        self.steps += outcome.steps
+        for send in outcome.outbox:
+            (self.spoken if send.reply_to or send.run else self.kept).append(send)
+        if item.id and outcome.events:
+            self.causes[item.id] = item.digest
+
+    def must_be_kept(self) -> bool:
+        return bool(self.events or self.kept or self.withdraw)

@@ -1,0 +1,55 @@
+"""Who am I: nobody should have to repeat a name, and an `export` dies between an agent's tool calls.
+
+--as, BUS_AGENT ─▶ the name joined from one of the caller's ancestors ─▶ the name joined in this worktree
+                ─▶ $USER at a terminal ─▶ nobody, and how to say it
+"""
+
+import msgspec
+
+from interlock.protocol.identity import Identity
+from interlock.protocol.names import why_not_agent
+from interlock.protocol.registry import Agent, Registry
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A name and how it was found; or no name, and a sentence that says how to give one."""
+
+    agent: str = ""
+    how: str = ""
+    why: str = ""
+
+
+def identify(registry: Registry, *, agent: str, how: str, ancestors: list[Identity], worktree: str, user: str) -> Found:
+    """Find the caller's name. Source: contract §1.
+
+    Args:
+        agent, how: a name that was given, and where.
+        ancestors: the caller and its ancestors, nearest first.
+        worktree: real path of its git top. user: $USER at a terminal, else "".
+    """
+    if agent:
+        why_not = why_not_agent(agent)
+        return Found(why=why_not) if why_not else Found(agent, how)
+    bound: dict[Identity, list[Agent]] = {}
+    for each in registry.agents.values():
+        if not each.gone and each.process is not None:
+            bound.setdefault(each.process, []).append(each)
+    for process in ancestors:
+        candidates = bound.get(process, [])
+        if len(candidates) > 1:
+            candidates = [each for each in candidates if each.worktree == worktree] or candidates
+        if candidates:
+            return _the_one(candidates, f"joined from your process {process.pid}")
+    here = [each for each in registry.agents.values() if worktree and not each.gone and each.worktree == worktree]
+    if here:
+        return _the_one(here, f"joined in {worktree}")
+    if user and why_not_agent(user) is None:
+        return Found(user, "$USER at a terminal")
+    return Found(why="the bus does not know who you are: bus join NAME, or --as NAME, or set BUS_AGENT")
+
+
+def _the_one(candidates: list[Agent], how: str) -> Found:
+    if len(candidates) == 1:
+        return Found(candidates[0].name, how)
+    names = ", ".join(sorted(each.name for each in candidates))
+    return Found(why=f"several agents {how}: {names}; say which with --as NAME")

@@ -1,0 +1,194 @@
+"""The journal: entries in, one record a group commit, fsync, and only then do states change and messages leave.
+
+    stage ──▶ pending ──▶ record (hash chain) ──▶ store.append ──▶ world ──▶ whoever staged goes on
+                 ▲  while one fsync is under way the next batch gathers here
+
+It decides nothing. A row that was certainly not written fails its batch and all that was staged on top of it; where
+nobody can say, the journal ends, and with it the supervisor: the next one replays and knows.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+import anyio
+import msgspec
+import structlog
+
+from interlock.coordinator import records
+from interlock.coordinator.clock import Clock
+from interlock.coordinator.records import Entry, RecordHead
+from interlock.coordinator.store import NotWritten, Row, Snapshot, Store, Unusable
+from interlock.coordinator.world import State, World
+from interlock.protocol.inbox import Letter
+from interlock.protocol.limits import RECORD_BYTES_MAX, SNAPSHOT_EVERY_BYTES, SNAPSHOT_EVERY_RECORDS
+
+log = structlog.get_logger("journal")
+REPLAY_ROWS = 512  # read at once
+
+
+class Staged:
+    """One entry on its way to the disk. `failure` is set where it certainly did not get there."""
+
+    def __init__(self, entry: Entry, state: State | None, raw: bytes) -> None:
+        self.entry = entry
+        self.state = state
+        self.raw = raw
+        self.done = anyio.Event()
+        self.failure = ""
+        self.letters: list[tuple[str, Letter]] = []
+
+
+class Journal:
+    """One per bus. `stage` never waits; `run` writes."""
+
+    def __init__(self, store: Store, clock: Clock, keep_ms: int) -> None:
+        self.world = World()
+        self.next_seq = 1
+        self._store = store
+        self._clock = clock
+        self._keep_ms = keep_ms
+        self._pending: deque[Staged] = deque()
+        self._wake = anyio.Event()
+        self._committed = anyio.Event()
+        self._closing = False
+        self._since_snapshot = (0, 0)
+
+    async def open(self) -> World:
+        """Open the store and rebuild the world: snapshot, then every record after it, each checked against the chain.
+
+        Raises:
+            Unusable: the store cannot be opened, or its chain is broken; the text is for the operator.
+        """
+        await self._store.open()
+        snapshot = await self._store.snapshot()
+        if snapshot is not None:
+            self.world = msgspec.json.decode(snapshot.body, type=World)
+            self.world.index, self.world.hash = snapshot.index, snapshot.hash.hex()
+        replayed = 0
+        while rows := await self._store.rows(self.world.index, REPLAY_ROWS):
+            for row in rows:
+                self._replay(row)
+                replayed += 1
+        self.next_seq = self.world.seq + 1
+        self._since_snapshot = (replayed, 0)
+        return self.world
+
+    def stage(self, entry: Entry, state: State | None) -> Staged:
+        """Queue an entry for the next record; its events have the numbers from `next_seq` on."""
+        staged = Staged(entry, state, records.encode(entry))
+        self.next_seq += len(entry.events)
+        self._pending.append(staged)
+        self._wake.set()
+        return staged
+
+    async def run(self) -> None:
+        """Write until `close`. Raises Unknown, or NotWritten for what waiting cannot mend."""
+        while True:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            while self._pending:
+                await self._write(list(self._take()))
+                await self._snapshot_if_due()
+            if self._closing:
+                return
+
+    def finish(self) -> None:
+        """Let `run` return once all that is staged is written."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self, *, snapshot: bool) -> None:
+        """Keep a last snapshot where the end is in order, and let go of the store."""
+        try:
+            if snapshot and self.world.index:
+                await self._save_snapshot()
+        finally:
+            await self._store.close()
+
+    async def committed(self) -> None:
+        """Wait for the next commit."""
+        await self._committed.wait()
+
+    async def read(self, after_seq: int, limit: int) -> list[records.Record]:
+        """Records that hold events numbered after `after_seq`, oldest first."""
+        rows = await self._store.rows_from_seq(after_seq + 1, limit)
+        return [records.decode(row.body) for row in rows]
+
+    def _replay(self, row: Row) -> None:
+        record = records.decode(row.body)
+        if row.index != self.world.index + 1 or record.prev != self.world.hash or records.digest(row.body) != row.hash:
+            raise Unusable(
+                f"the journal's chain is broken at record {row.index}: restore bus.db from a copy, "
+                "or move it aside to start empty"
+            )
+        self.world.apply(record)
+        self.world.hash = row.hash.hex()
+
+    def _take(self) -> Iterator[Staged]:
+        size = 0
+        while self._pending and (size == 0 or size + len(self._pending[0].raw) <= RECORD_BYTES_MAX):
+            staged = self._pending.popleft()
+            size += len(staged.raw)
+            yield staged
+
+    async def _write(self, batch: list[Staged]) -> None:
+        world, at_ms = self.world, self._clock.wall_ms()
+        events = sum(len(staged.entry.events) for staged in batch)
+        head = RecordHead(
+            world.index + 1, world.term, world.hash, at_ms, world.seq + 1, [msgspec.Raw(s.raw) for s in batch]
+        )
+        body = records.encode(head)
+        row = Row(head.index, head.first_seq, world.seq + events, at_ms, records.digest(body), body)
+        try:
+            await self._store.append(row)
+        except NotWritten as error:
+            self._fail(batch, str(error))
+            if not error.full:
+                raise
+            log.error("journal_full", why=str(error))
+            return
+        for number, staged in enumerate(batch):
+            if staged.state is not None:
+                world.take(staged.entry, staged.state)
+            staged.letters = world.project(at_ms, head.index, number, staged.entry)
+        world.seq, world.index, world.hash = row.last_seq, row.index, row.hash.hex()
+        written, size = self._since_snapshot
+        self._since_snapshot = (written + 1, size + len(body))
+        for staged in batch:
+            staged.done.set()
+        self._committed.set()
+        self._committed = anyio.Event()
+
+    def _fail(self, batch: list[Staged], why: str) -> None:
+        """What was staged behind it was numbered behind it: that fails too, and the numbers are given again."""
+        for staged in (*batch, *self._pending):
+            staged.failure = why
+            staged.done.set()
+        self._pending.clear()
+        self.next_seq = self.world.seq + 1
+
+    async def _snapshot_if_due(self) -> None:
+        written, size = self._since_snapshot
+        if written >= SNAPSHOT_EVERY_RECORDS or size >= SNAPSHOT_EVERY_BYTES:
+            await self._save_snapshot()
+
+    async def _save_snapshot(self) -> None:
+        """A snapshot that does not fit is no loss: the records are still there."""
+        world = self.world
+        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), msgspec.json.encode(world))
+        try:
+            await self._store.save_snapshot(snapshot)
+            await self._store.prune(world.index, self._clock.wall_ms() - self._keep_ms)
+        except NotWritten as error:
+            log.warning("snapshot_not_written", why=str(error))
+        self._since_snapshot = (0, 0)
+
+
+def numbered(record: records.Record, after_seq: int) -> Iterator[tuple[int, str, records.Event]]:
+    """Events of a record with their numbers and actors, those after `after_seq` only."""
+    seq = record.first_seq
+    for entry in record.entries:
+        for event in entry.events:
+            if seq > after_seq:
+                yield seq, entry.actor, event
+            seq += 1

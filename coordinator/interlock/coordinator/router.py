@@ -1,0 +1,329 @@
+"""The router: one envelope in, one command in the right mailbox, or one sentence that says why not.
+
+It checks what is the same for every message (sender, incarnation, id, rate, names) and nothing of what a
+message does: that is the machines' business.
+"""
+
+import hashlib
+import re
+import shlex
+
+import msgspec
+
+from interlock.coordinator import rates
+from interlock.coordinator.actor import Item
+from interlock.coordinator.desk import Desk
+from interlock.coordinator.ids import new_id
+from interlock.coordinator.session import Session
+from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.world import INBOX, REGISTRY
+from interlock.protocol.codes import Code
+from interlock.protocol.definition import Kind
+from interlock.protocol.durations import format_age
+from interlock.protocol.envelope import Envelope, read_wire_time
+from interlock.protocol.grammar import BadText, checked, parse, split_resource
+from interlock.protocol.identity import Presence
+from interlock.protocol.inbox import Post
+from interlock.protocol.messages import (
+    Cancel,
+    Cancelled,
+    Extend,
+    FromBus,
+    Grant,
+    Handover,
+    Joined,
+    Refused,
+    Release,
+    Released,
+    Request,
+    Restart,
+    Status,
+    ToCoordinator,
+)
+from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, is_key, nearest, why_not_resource
+from interlock.protocol.registry import Join
+from interlock.protocol.resource_commands import Mail
+from interlock.protocol.resource_state import find_ticket, queued_of, unit_of
+
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,63}")
+_bodies = msgspec.json.Decoder(ToCoordinator)
+
+
+class No(Exception):
+    """An expected no on the way to a mailbox."""
+
+    def __init__(self, code: Code, why: str) -> None:
+        super().__init__(why)
+        self.refusal = Refused(code, why)
+
+
+class Router:
+    """One per bus."""
+
+    def __init__(self, supervisor: Supervisor, desk: Desk) -> None:
+        self._supervisor = supervisor
+        self._desk = desk
+        self._rate = rates.of_agents(supervisor.clock)
+        self._pair_rate = rates.of_pairs(supervisor.clock)
+
+    async def hear(self, session: Session, envelope: Envelope) -> None:
+        """Take one envelope of a session; its answer goes to the session, now or when it is durable."""
+        message_id = envelope.id or new_id()
+        try:
+            if not _ID.fullmatch(message_id):
+                message_id = new_id()
+                raise No(Code.BAD_MESSAGE, "an id has 1 to 64 letters, digits, '_', '.', ':' or '-'")
+            if self._supervisor.stopping.is_set():
+                raise No(Code.JOURNAL_UNAVAILABLE, "the bus is going down: send it again when it is up")
+            if envelope.to == SUPERVISOR:
+                await self._desk.hear(session, message_id, envelope)
+                return
+            sender = self._sender(session, envelope)
+            if not self._rate.take(sender):
+                raise No(Code.RATE_LIMITED, "more than 1000 messages a second: wait a second, then send again")
+            await self._joined(session, sender)
+            self._not_of_the_past(session, envelope, sender)
+            if envelope.to == COORDINATOR:
+                self._to_coordinator(session, envelope, sender, message_id)
+            else:
+                self._to_agent(session, envelope, sender, message_id)
+            self._supervisor.heard(sender)
+        except No as no:
+            self._supervisor.say(session, message_id, no.refusal)
+        except BadText as error:
+            self._supervisor.say(session, message_id, Refused(Code.BAD_MESSAGE, str(error)))
+
+    # --- who ------------------------------------------------------------------------------
+    def _sender(self, session: Session, envelope: Envelope) -> str:
+        sender = envelope.sender or session.agent
+        if not sender:
+            raise No(Code.BAD_MESSAGE, session.why_nobody or "name the sender: --as NAME, or from in the envelope")
+        if sender.lower() in RESERVED:
+            raise No(Code.CAPABILITY_DENIED, f"nothing but the bus may speak as {sender!r}: use your own name")
+        if session.agent and sender != session.agent:
+            raise No(Code.CAPABILITY_DENIED, f"this session is {session.agent}'s: it cannot speak as {sender}")
+        return sender
+
+    async def _joined(self, session: Session, sender: str) -> None:
+        """The first message from a new name, or from one that is gone, joins it."""
+        if self._supervisor.world.registry.living(sender) is not None:
+            return
+        body = await self.join(session, sender)
+        if isinstance(body, Refused):
+            raise No(Code(body.code), body.why)
+        if isinstance(body, Joined):
+            session.incarnation = body.incarnation
+            session.notes.append(self.binding_note(body))
+
+    async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus:
+        """Register a name, bound to what its caller runs under."""
+        supervisor = self._supervisor
+        bound = session.caller.bind_to(pid) if pid else session.caller.binding(supervisor.config.hosts)
+        if pid and bound is None:
+            return Refused(Code.BAD_MESSAGE, f"there is no process {pid} to bind to")
+        known = supervisor.world.registry.living(name)
+        presence = Presence.UNKNOWN
+        if known is not None and known.process is not None:
+            presence = supervisor.effects.probe(known.process)
+        process, label = bound if bound is not None else (None, "")
+        worktree = session.worktree
+        return await supervisor.ask(REGISTRY, lambda id_: Join(name, process, label, worktree, takeover, presence, id_))
+
+    def binding_note(self, joined: Joined) -> str:
+        """What joining bound to, and what it means where it bound to nothing."""
+        if joined.bound_to:
+            return f"joined as {joined.agent}, bound to {joined.bound_to}"
+        wait = format_age(3 * self._supervisor.config.poll_every)
+        return f"joined as {joined.agent}, not bound: if you vanish, others wait up to {wait}"
+
+    def _not_of_the_past(self, session: Session, envelope: Envelope, sender: str) -> None:
+        """A message that carries an older incarnation changes nothing."""
+        meant = envelope.incarnation or session.incarnation
+        agent = self._supervisor.world.registry.living(sender)
+        if meant and agent is not None and meant < agent.incarnation:
+            why = f"that was incarnation {meant} of {sender}, which is gone; now it is {agent.incarnation}: bus me"
+            raise No(Code.TARGET_ENDED, why)
+
+    # --- to agents --------------------------------------------------------------------------
+    def _to_agent(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
+        to, agents = envelope.to, self._supervisor.world.registry.agents
+        if to not in agents:
+            close = nearest(to, agents)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
+            raise No(Code.UNKNOWN_TARGET, f"no agent {to!r} ever joined: {hint}")
+        text = " ".join(envelope.args) if envelope.args is not None else envelope.text
+        if text is None and envelope.body is not None:
+            text = _text_of(envelope.body)
+        if text is None or "\0" in text:
+            raise No(Code.BAD_MESSAGE, "a message to an agent is a text without NUL: give it as text")
+        if not self._pair_rate.take(f"{sender}>{to}"):
+            raise No(Code.RATE_LIMITED, f"more than 10 messages a second to {to}: wait a second, then send again")
+        digest = self._fresh(message_id, f"{sender}>{to}", text)
+        item = Item(Post(sender, message_id, text, envelope.reply_to), message_id, sender, digest)
+        self._deliver(session, INBOX + to, item)
+
+    # --- to the coordinator -------------------------------------------------------------------
+    def _to_coordinator(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
+        message = _read(envelope)
+        digest = self._fresh(message_id, f"{sender}>{COORDINATOR}", msgspec.json.encode(message).decode())
+        if isinstance(message, Status):
+            self._supervisor.say(session, message_id, self._desk.status_text(session, message.resource))
+            return
+        if isinstance(message, Handover | Grant):
+            why = "handing over to a chosen agent and controllers come with a later version: RELEASE serves the queue"
+            raise No(Code.CAPABILITY_DENIED, why)
+        if isinstance(message, Extend) and not message.resource:
+            message = self._extended(message, sender)
+        called = message.resource or self._the_only_one(message, sender)
+        key = self.resolve(called)
+        body = msgspec.structs.replace(message, resource=key)
+        if isinstance(body, Request):
+            body = self._request(body, called, key, session)
+        if message_id in self._supervisor.world.ids and self._done_before(session, message_id, sender, called, body):
+            return
+        sent_ms = read_wire_time(envelope.at) if envelope.at else 0
+        agent = self._supervisor.world.registry.agents[sender]
+        mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms)
+        if isinstance(body, Request) and body.run:
+            self._supervisor.run_waits(message_id, session)
+        self._supervisor.define_if_new(key)
+        urgent = isinstance(body, Release | Extend | Cancel)
+        self._deliver(session, key, Item(mail, message_id, sender, digest), urgent=urgent)
+
+    def _request(self, body: Request, called: str, key: str, session: Session) -> Request:
+        """Check what only the world can say of a request: its directory, and who stands behind a `bus run`."""
+        checked(body)
+        real = self._supervisor.effects.directory(body.worktree) if body.worktree != "-" else "-"
+        if self._supervisor.config.definition(key).kind is Kind.SERVER and (real is None or real == "-"):
+            raise No(
+                Code.BAD_MESSAGE, f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory"
+            )
+        ancestors = session.caller.ancestors() if body.run else []
+        return msgspec.structs.replace(
+            body, worktree=real or body.worktree, process=ancestors[0] if ancestors else None
+        )
+
+    def resolve(self, called: str) -> str:
+        """The full key of what an agent calls a resource. Source: contract §1."""
+        if "," in called:
+            why = "several resources in one REQUEST come with a later version: ask for one at a time"
+            raise No(Code.CAPABILITY_DENIED, why)
+        why_not = why_not_resource(called)
+        if why_not is not None:
+            raise No(Code.BAD_MESSAGE, why_not)
+        if is_key(called):
+            return called
+        declared = {key.rpartition("/")[2]: key for key in self._supervisor.config.resources}
+        if called in declared:
+            return declared[called]
+        close = nearest(called, declared)
+        if close:
+            hint = f"did you mean {' or '.join(close)}?"
+        elif declared:
+            hint = f"declared are {', '.join(sorted(declared)[:8])}"
+        else:
+            hint = "nothing is declared in bus.toml"
+        raise No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
+
+    def _extended(self, message: Extend, sender: str) -> Extend:
+        """The first word of an EXTEND is a resource only if the sender holds it."""
+        word, rest = split_resource(message.purpose)
+        for called, key in self._held(sender):
+            if word in {called, key}:
+                return msgspec.structs.replace(message, resource=word, purpose=rest)
+        return message
+
+    def _the_only_one(self, message: ToCoordinator, sender: str) -> str:
+        """Where no resource is named: the one that the sender holds, or waits for to cancel."""
+        mine = self._held(sender)
+        if isinstance(message, Cancel) or not mine:
+            mine = self._waiting(sender) or mine
+        if len(mine) == 1:
+            return mine[0][0]
+        if not mine:
+            raise No(Code.NOT_HOLDER, f"{sender} holds nothing and waits for nothing: bus request RESOURCE")
+        raise No(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(called for called, _ in mine)}")
+
+    def _held(self, sender: str) -> list[tuple[str, str]]:
+        """(as called, key) of what the sender holds or has prepared, `bus run` left out."""
+        world, found = self._supervisor.world, []
+        for key in self._supervisor.resources_of(sender):
+            unit = unit_of(world.resources[key], sender)
+            if unit is not None and unit.ticket is not None:
+                found.append((unit.ticket.called, key))
+        return found
+
+    def _waiting(self, sender: str) -> list[tuple[str, str]]:
+        world = self._supervisor.world
+        tickets = [(queued_of(world.resources[key], sender), key) for key in self._supervisor.resources_of(sender)]
+        return [(ticket.called, key) for ticket, key in tickets if ticket is not None]
+
+    # --- ids --------------------------------------------------------------------------------
+    def _fresh(self, message_id: str, way: str, content: str) -> str:
+        """The digest of a message; the same id with other content is refused."""
+        digest = hashlib.blake2b(f"{way}\0{content}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        known = self._supervisor.world.ids.get(message_id, digest)
+        if known != digest:
+            raise No(Code.ID_CONFLICT, f"another message with the id {message_id} was taken in before: use a new one")
+        return digest
+
+    def _done_before(self, session: Session, message_id: str, sender: str, called: str, body: ToCoordinator) -> bool:
+        """The same message again: it is never done again, and is answered with what is true now."""
+        resource = self._supervisor.world.resource(self.resolve(called))
+        answer: FromBus | None = None
+        match body:
+            case Request():
+                if find_ticket(resource, message_id) == (None, None) and message_id not in resource.ended:
+                    answer = Refused(Code.TARGET_ENDED, "that request ended a while ago: ask anew", called)
+            case Release():
+                answer = Released(called, resource.key, body.fence)
+            case Cancel():
+                answer = Cancelled(called, resource.key, body.request_id)
+            case Restart():
+                answer = self._desk.ticket_truth(sender, resource.key, called)
+        if answer is not None:
+            self._supervisor.say(session, message_id, answer)
+        return answer is not None
+
+    def _deliver(self, session: Session, address: str, item: Item, *, urgent: bool = False) -> None:
+        supervisor = self._supervisor
+        if not supervisor.expect(item.id, lambda body: supervisor.say(session, item.id, body)):
+            return  # The same id is under way: its answer goes to both.
+        if not supervisor.tell(address, None, item=item, urgent=urgent):
+            supervisor.answer(
+                item.id, item.sender, Refused(Code.QUEUE_FULL, f"the mailbox of {address} is full: try again")
+            )
+
+
+def _read(envelope: Envelope) -> ToCoordinator:
+    """The message in an envelope: its body, its text, or the words of a command line."""
+    if envelope.body is not None:
+        try:
+            message = _bodies.decode(envelope.body)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise No(Code.BAD_MESSAGE, f"no message to the coordinator: {error}") from None
+        if "\0" in str(message):
+            raise No(Code.BAD_MESSAGE, "a message cannot hold a NUL character")
+        return checked(message) if isinstance(message, Request | Extend) else message
+    if envelope.args is not None:
+        return parse(_line_of(envelope.args))
+    if envelope.text is None:
+        raise No(Code.BAD_MESSAGE, "an envelope holds text or body")
+    return parse(envelope.text)
+
+
+def _line_of(words: list[str]) -> str:
+    """The words of a command line as one text: a single one is the text, several are its fields."""
+    if len(words) == 1:
+        return words[0]
+    head = 3 if words and words[0].upper() == "REQUEST" else 2
+    fields = [words[0], *(shlex.quote(word) for word in words[1:head])] if words else []
+    return " ".join(fields) + (" " + " ".join(words[head:]) if len(words) > head else "")
+
+
+def _text_of(body: msgspec.Raw) -> str | None:
+    """The text of a message to an agent that came as a body."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, str]).get("text")
+    except msgspec.MsgspecError:
+        return None

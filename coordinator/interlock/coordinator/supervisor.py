@@ -1,0 +1,362 @@
+"""The supervisor: owns the actors, wakes them, and carries out what they decided once it is durable.
+
+    tell ──▶ mailbox ──▶ actor ──▶ journal ──▶ follow_up: answers, inbox news, steps, watches, deadlines
+
+`tell` never waits. Messages of agents come through `router.py`, questions to the bus itself through `desk.py`.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from interlock.coordinator.actor import Actor, Item
+from interlock.coordinator.clock import Clock
+from interlock.coordinator.config import Config
+from interlock.coordinator.effects import Effects
+from interlock.coordinator.ids import new_id
+from interlock.coordinator.journal import Journal, Staged
+from interlock.coordinator.records import CameUp, Entry, WentDown
+from interlock.coordinator.session import Session, answer_frame
+from interlock.coordinator.timer import Timer
+from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, World
+from interlock.protocol import inbox as inboxes
+from interlock.protocol import registry as registries
+from interlock.protocol import resource as resources
+from interlock.protocol.codes import Code
+from interlock.protocol.definition import Definition
+from interlock.protocol.envelope import wire_time
+from interlock.protocol.identity import Identity
+from interlock.protocol.inbox import Deliver, Letter
+from interlock.protocol.messages import FromBus, Refused
+from interlock.protocol.outcome import Outcome
+from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, ProcessGone
+from interlock.protocol.resource_commands import (
+    AgentGone,
+    Define,
+    Heard,
+    Order,
+    Resume,
+    StopServers,
+    Tick,
+    WrapperGone,
+)
+from interlock.protocol.resource_events import Requested, Started, StepDone
+from interlock.protocol.resource_state import Launch, Resource, Ticket, UnitState, concerns, wants_to_hear
+from interlock.protocol.resource_waiting import next_deadline
+
+log = structlog.get_logger("supervisor")
+Hear = Callable[[FromBus], None]
+
+
+class Supervisor:
+    """One per bus. Args: effects: what decisions can have done; pid: of this process, for the log."""
+
+    def __init__(self, journal: Journal, clock: Clock, config: Config, effects: Effects, pid: int) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.config = config
+        self.effects = effects
+        self.pid = pid
+        self.sessions: set[Session] = set()
+        self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
+        self.stopping = anyio.Event()
+        self.timer = Timer(clock, self._tick)
+        self._actors: dict[str, Actor] = {}
+        self._asking: dict[str, list[Hear]] = {}  # message id → who waits for its direct answer
+        self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
+        self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
+        self._tasks: TaskGroup | None = None
+        self._actor_ended = anyio.Event()
+
+    @property
+    def world(self) -> World:
+        return self.journal.world
+
+    # --- life -----------------------------------------------------------------------------
+    async def start(self, tasks: TaskGroup) -> None:
+        """Claim the journal, then take up everything that the last supervisor left under way."""
+        self._tasks = tasks
+        tasks.start_soon(self.timer.run)
+        self.world.term += 1
+        await self._record(CameUp(self.world.term, self.pid))
+        for agent in self.world.registry.agents.values():
+            if not agent.gone and agent.process is not None:
+                self._watch_agent(agent.process)
+        for key in {*self.world.resources, *self.config.resources}:
+            self._take_up(key)
+
+    async def stop(self, *, stop_servers: bool = False) -> None:
+        """Let what is under way end in order, and record it. Servers keep running unless told."""
+        if stop_servers:
+            await self._stop_servers()
+        for session in list(self.sessions):
+            session.close()
+        with anyio.move_on_after(5):
+            while any(actor.running for actor in self._actors.values()):
+                await self._actor_ended.wait()
+        await self._record(WentDown(self.world.term))
+        self.journal.finish()
+
+    def reconfigure(self, config: Config) -> None:
+        """Take a changed configuration; each resource applies it when it is next free."""
+        before, self.config = self.config, config
+        for key in {*before.resources, *config.resources}:
+            self._define(key)
+
+    # --- mailboxes ------------------------------------------------------------------------
+    def tell(self, address: str, command: Any, *, item: Item | None = None, urgent: bool = False) -> bool:
+        """Put a command into an actor's mailbox and wake it.
+
+        Args:
+            item: the mailbox item where the command came as an agent's message, with its id.
+            urgent: may use the room that is kept for the timer, steps, watchers, RELEASE, EXTEND and CANCEL.
+
+        Returns:
+            False where the mailbox is full: nothing was taken.
+        """
+        actor = self._actors.get(address)
+        if actor is None:
+            actor = self._actors[address] = Actor(address, _machine(address), self)
+        if not actor.mailbox.put(item or Item(command), urgent=urgent or item is None):
+            return False
+        if not actor.running and self._tasks is not None:
+            actor.running = True
+            self._tasks.start_soon(self._run, actor)
+        return True
+
+    async def ask(self, address: str, make: Callable[[str], Any]) -> FromBus:
+        """Tell an actor something of the bus's own and wait for its answer."""
+        message_id, heard, box = new_id(), anyio.Event(), list[FromBus]()
+
+        def hear(body: FromBus) -> None:
+            box.append(body)
+            heard.set()
+
+        self.expect(message_id, hear)
+        if not self.tell(address, None, item=Item(make(message_id), message_id), urgent=True):
+            return Refused(Code.QUEUE_FULL, "the bus has too much to do: try again")
+        await heard.wait()
+        return box[0]
+
+    def expect(self, message_id: str, hear: Hear) -> bool:
+        """Wait for the direct answer to a message; False where the same id is under way already."""
+        waiting = self._asking.setdefault(message_id, [])
+        waiting.append(hear)
+        return len(waiting) == 1
+
+    def state_of(self, address: str) -> State:
+        if address == REGISTRY:
+            return self.world.registry
+        if address.startswith(INBOX):
+            return self.world.inbox(address.removeprefix(INBOX))
+        return self.world.resource(address)
+
+    def define_if_new(self, key: str) -> None:
+        """A resource that is heard of for the first time learns its definition first."""
+        if key not in self.world.resources and key not in self._actors:
+            self._define(key)
+
+    def heard(self, agent: str) -> None:
+        """The agent did something under its name; tell the resources to which that matters."""
+        for key in self.resources_of(agent):
+            if wants_to_hear(self.world.resources[key], agent):
+                self.tell(key, Heard(agent))
+
+    def resources_of(self, agent: str) -> list[str]:
+        """Keys of the resources that the agent waits for or has."""
+        keys = self._involved.get(agent, set())
+        mine = [key for key in keys if key in self.world.resources and concerns(self.world.resources[key], agent)]
+        return sorted(mine)
+
+    def spawn(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run something beside the sessions; a fault in it is logged and ends nothing else."""
+
+        async def guarded() -> None:
+            try:
+                await work(*args)
+            except Exception as error:
+                log.error("task_failed", exc_info=error)
+
+        if self._tasks is not None:
+            self._tasks.start_soon(guarded)
+
+    def run_waits(self, request_id: str, session: Session) -> None:
+        """From now on that connection hears what becomes of a `bus run`'s ticket."""
+        self._runs[request_id] = session
+
+    def forget(self, session: Session) -> None:
+        """A session ended. What its agent holds does not depend on it."""
+        self.sessions.discard(session)
+        if session.agent in self.followers:
+            self.followers[session.agent].discard(session)
+            if not self.followers[session.agent]:
+                del self.followers[session.agent]
+        for request_id in [each for each, waiting in self._runs.items() if waiting is session]:
+            del self._runs[request_id]
+
+    def say(self, session: Session, message_id: str, body: FromBus) -> None:
+        """Answer a session directly."""
+        notes = tuple(session.notes)
+        session.notes.clear()
+        now = wire_time(self.clock.wall_ms())
+        session.push(answer_frame(new_id(), now, session.agent, body, message_id, notes))
+
+    # --- after a decision is durable --------------------------------------------------------
+    def answer(self, message_id: str, to: str, body: FromBus) -> None:
+        for hear in self._asking.pop(message_id, ()):
+            hear(body)
+
+    def follow_up(self, actor: Actor, outcome: Outcome[Any, Any], staged: Staged | None) -> None:
+        """Speak, and begin what was decided. A fault here is ours and logged: the decision itself stands."""
+        try:
+            self._follow_up(actor.address, outcome, staged)
+        except Exception as error:
+            log.error("follow_up_failed", actor=actor.address, exc_info=error)
+
+    def _follow_up(self, address: str, outcome: Outcome[Any, Any], staged: Staged | None) -> None:
+        for event in outcome.events:
+            self._notice(address, event)
+        for send in outcome.outbox:
+            if send.reply_to:
+                self.answer(send.reply_to, send.to, send.body)
+            elif send.run in self._runs:
+                self._push(self._runs[send.run], send.to, send.body, new_id())
+        for agent, letter in staged.letters if staged is not None else ():
+            self.news(agent, letter)
+        for order in outcome.steps:
+            assert isinstance(order, Order)
+            self.effects.begin(address, order)
+        if isinstance(outcome.state, Resource):
+            self.timer.arm(address, next_deadline(outcome.state))
+
+    def news(self, agent: str, letter: Letter) -> None:
+        """Show a new letter to the agent's live sessions that follow what it is about."""
+        key = getattr(letter.body, "key", "")
+        sessions = [each for each in self.followers.get(agent, ()) if key in each.following or not each.following]
+        for session in sessions:
+            self._push(session, agent, letter.body, letter.id)
+        if sessions:
+            self.tell(INBOX + agent, Deliver((letter.id,)))
+
+    def _notice(self, address: str, event: Any) -> None:
+        """What the supervisor itself has to do with an event."""
+        match event:
+            case Requested(agent, ticket):
+                self._involved.setdefault(agent, set()).add(address)
+                self._watch_wrapper(address, ticket)
+            case Started(_, _, _, launch):
+                self._watch_launch(address, launch)
+            case StepDone(unit, server=server) if server is not None:
+                self.effects.adopt(address, unit, server)
+            case AgentJoined(agent) if agent.process is not None:
+                self._watch_agent(agent.process)
+            case AgentBound(process=process) if process is not None:
+                self._watch_agent(process)
+            case AgentLeft(name, incarnation, why):
+                for key in self.resources_of(name):
+                    self.tell(key, AgentGone(name, incarnation, why))
+
+    # --- straight helpers -------------------------------------------------------------------
+    async def _run(self, actor: Actor) -> None:
+        await actor.run()
+        self._actor_ended.set()
+        self._actor_ended = anyio.Event()
+        if not actor.frozen and not actor.running and self._actors.get(actor.address) is actor:
+            del self._actors[actor.address]  # idle is a row, not a task
+
+    def _push(self, session: Session, to: str, body: FromBus, message_id: str) -> None:
+        frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "")
+        session.push(frame)
+
+    def _tick(self, address: str) -> None:
+        self.tell(address, Tick())
+
+    def _tell(self, address: str, command: Any) -> None:
+        self.tell(address, command)
+
+    def _take_up(self, key: str) -> None:
+        """After a restart: what each resource left under way, and what happened while nobody looked."""
+        resource = self.world.resource(key)
+        for unit in resource.units:
+            if unit.server is not None and (unit.step is None or not unit.step.launch):
+                self.effects.adopt(key, unit.name, unit.server)
+            for launch in unit.launches.values():
+                self._watch_launch(key, launch)
+        tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
+        for ticket in tickets:
+            self._involved.setdefault(ticket.agent, set()).add(key)
+            self._watch_wrapper(key, ticket)
+        for name, incarnation, why in sorted({self._departed(ticket) for ticket in tickets} - {("", 0, "")}):
+            self.tell(key, AgentGone(name, incarnation, why))
+        self._define(key)
+        if any(unit.step is not None for unit in resource.units):
+            self.tell(key, Resume())
+        self.timer.arm(key, next_deadline(resource))
+
+    def _departed(self, ticket: Ticket) -> tuple[str, int, str]:
+        """The incarnation that a ticket belongs to, if the registry knows that it is gone."""
+        agent = self.world.registry.agents.get(ticket.agent)
+        if agent is None or ticket.run:
+            return ("", 0, "")
+        if agent.gone and ticket.incarnation <= agent.incarnation:
+            return (agent.name, agent.incarnation, agent.why)
+        if ticket.incarnation < agent.incarnation:
+            return (agent.name, agent.incarnation - 1, "a later agent has its name")
+        return ("", 0, "")
+
+    def _define(self, key: str) -> None:
+        known = self.world.resources.get(key)
+        current = (known.next_definition or known.definition) if known is not None else Definition()
+        wanted = self.config.definition(key)
+        if wanted != current and (key in self.config.resources or known is not None or wanted != Definition()):
+            self.tell(key, Define(wanted))
+
+    def _watch_agent(self, process: Identity) -> None:
+        self.effects.watch(process, partial(self._tell, REGISTRY, ProcessGone(process)))
+
+    def _watch_wrapper(self, key: str, ticket: Ticket) -> None:
+        if ticket.run and ticket.process is not None:
+            self.effects.watch(ticket.process, partial(self._tell, key, WrapperGone(ticket.request_id)))
+
+    def _watch_launch(self, key: str, launch: Launch) -> None:
+        def gone() -> None:
+            if self._tasks is not None:
+                self._tasks.start_soon(report)
+
+        async def report() -> None:
+            self.tell(key, await self.effects.launch_result(launch.launch, launch.keeper))
+
+        self.effects.watch(launch.keeper, gone)
+
+    async def _record(self, event: CameUp | WentDown) -> None:
+        staged = self.journal.stage(Entry(SUPERVISOR, (event,)), None)
+        await staged.done.wait()
+
+    async def _stop_servers(self) -> None:
+        for key, resource in self.world.resources.items():
+            if any(unit.server is not None for unit in resource.units):
+                self.tell(key, StopServers())
+        with anyio.move_on_after(self._stop_bound_s()):
+            while self._servers_left():
+                await self.journal.committed()
+
+    def _servers_left(self) -> bool:
+        units = [unit for resource in self.world.resources.values() for unit in resource.units]
+        return any(unit.server is not None and unit.state is not UnitState.RECOVERY_REQUIRED for unit in units)
+
+    def _stop_bound_s(self) -> float:
+        servers = [each.server for each in self.config.resources.values() if each.server is not None]
+        return 15 + max((server.stop_timeout_ms for server in servers), default=0) / 1000
+
+
+def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:
+    """The catalogue: which machine an address runs."""
+    if address == REGISTRY:
+        return registries.decide
+    if address.startswith(INBOX):
+        return inboxes.decide
+    return resources.decide

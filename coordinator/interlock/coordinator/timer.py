@@ -1,0 +1,56 @@
+"""The timer: a heap of deadlines. It decides nothing: when one has passed it says so, and the state knows which."""
+
+import heapq
+from collections.abc import Callable
+
+import anyio
+
+from interlock.coordinator.clock import Clock
+from interlock.protocol.outcome import Deadline
+
+
+class Timer:
+    """Args: fire: called with an address whose deadline has passed."""
+
+    def __init__(self, clock: Clock, fire: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._fire = fire
+        self._heap: list[tuple[int, str]] = []
+        self._armed: dict[str, int] = {}
+        self._changed = anyio.Event()
+
+    def arm(self, address: str, deadline: Deadline | None) -> None:
+        """Set the one deadline of an address, or none. One of another boot is due at once."""
+        if deadline is None:
+            self._armed.pop(address, None)
+            return
+        at_ms = deadline.mono_ms if deadline.boot == self._clock.boot() else self._clock.mono_ms()
+        if self._armed.get(address) == at_ms:
+            return
+        self._armed[address] = at_ms
+        heapq.heappush(self._heap, (at_ms, address))
+        if self._heap[0] == (at_ms, address):
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Sleep until the earliest deadline or a change, for ever. With nothing armed nothing wakes."""
+        while True:
+            self._changed = anyio.Event()
+            wait_ms = self._fire_due()
+            with anyio.move_on_after(None if wait_ms is None else wait_ms / 1000):
+                await self._changed.wait()
+
+    def _fire_due(self) -> int | None:
+        """Fire what is due; returns how long until the next, None for never."""
+        while self._heap:
+            at_ms, address = self._heap[0]
+            if self._armed.get(address) != at_ms:  # it was armed anew or disarmed meanwhile
+                heapq.heappop(self._heap)
+                continue
+            left_ms = at_ms - self._clock.mono_ms()
+            if left_ms > 0:
+                return left_ms
+            heapq.heappop(self._heap)
+            del self._armed[address]
+            self._fire(address)
+        return None

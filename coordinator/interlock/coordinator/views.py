@@ -1,0 +1,171 @@
+"""Views: the world as people and programs are shown it. Reads committed state only; changes nothing."""
+
+from typing import Any
+
+import msgspec
+
+from interlock.coordinator.records import Event
+from interlock.coordinator.world import World
+from interlock.protocol.answers import format_answer
+from interlock.protocol.control import Holding
+from interlock.protocol.envelope import wire_time
+from interlock.protocol.inbox import Letter, state_of
+from interlock.protocol.messages import tag_of
+from interlock.protocol.names import short_name
+from interlock.protocol.resource_state import Resource, Unit, UnitState, position
+
+
+def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]:
+    """One resource for `bus status --json`. Source: contract §5."""
+    units = resource.units
+    blocked = [unit.blocked for unit in units if unit.blocked]
+    why = [unit.why for unit in units if unit.why] + blocked
+    status: dict[str, Any] = {
+        "resource": resource.key,
+        "kind": str(resource.definition.kind),
+        "state": _overall(units),
+        "epoch": resource.epoch,
+        "fence": max((unit.fence for unit in units), default=0),
+        "units": [{"unit": unit.name, "state": str(unit.state)} for unit in units],
+        "holders": [_holder(unit, now_ms) for unit in units if unit.ticket is not None],
+        "queue": [
+            {
+                "agent": ticket.agent,
+                "position": position(resource, ticket.request_id) if number == 0 else 0,
+                "request_id": ticket.request_id,
+                "waiting_s": max(0, now_ms - ticket.asked_ms) // 1000,
+                "purpose": ticket.purpose,
+                "absent": ticket.absent,
+            }
+            for number, ticket in enumerate(resource.queue.values())
+        ],
+        "reach": _reach(resource),
+        "declared": declared,
+    }
+    for number, waiting in enumerate(status["queue"][1:], start=1):
+        waiting["position"] = status["queue"][0]["position"] + number
+    if why:
+        status["why"] = "; ".join(why)
+    return status
+
+
+def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
+    """What an agent has and waits for, each with its next command."""
+    found = []
+    for key in keys:
+        resource = world.resources[key]
+        for unit in resource.units:
+            if unit.ticket is not None and unit.ticket.agent == agent:
+                found.append(_holding(resource, unit))
+        for request_id in resource.by_agent.get(agent, ()):
+            ticket = resource.queue[request_id]
+            at = position(resource, request_id)
+            found.append(
+                Holding(
+                    ticket.called, key, "queued", request_id, f"bus wait {ticket.called}", position=at,
+                    worktree=ticket.worktree, purpose=ticket.purpose, since_ms=ticket.asked_ms,
+                )
+            )  # fmt: skip
+    return found
+
+
+def letter_view(letter: Letter, now_ms: int) -> dict[str, Any]:
+    """A message as `bus inbox --json` shows it."""
+    view: dict[str, Any] = {
+        "id": letter.id,
+        "from": letter.sender,
+        "at": wire_time(letter.at_ms),
+        "age_s": max(0, now_ms - letter.at_ms) // 1000,
+        "type": tag_of(letter.body),
+        "state": state_of(letter),
+        "text": format_answer(letter.body),
+        "body": letter.body,
+    }
+    if letter.reply_to:
+        view["reply_to"] = letter.reply_to
+    return view
+
+
+def event_view(seq: int, at_ms: int, actor: str, event: Event) -> dict[str, Any]:
+    """An event as a line of `bus tail --json`: `seq at actor type` and its own fields."""
+    fields = msgspec.to_builtins(event)
+    return {"seq": seq, "at": wire_time(at_ms), "actor": actor, "type": fields.pop("type"), **fields}
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _overall(units: tuple[Unit, ...]) -> str:
+    for state in (UnitState.RECOVERY_REQUIRED, UnitState.FREE, UnitState.PREPARING, UnitState.DRAINING):
+        if any(unit.state is state for unit in units):
+            return str(state)
+    return str(UnitState.HELD)
+
+
+def _holder(unit: Unit, now_ms: int) -> dict[str, Any]:
+    ticket = unit.ticket
+    assert ticket is not None
+    return {
+        "agent": ticket.agent,
+        "request_id": ticket.request_id,
+        "worktree": ticket.worktree,
+        "purpose": ticket.purpose,
+        "since": wire_time(unit.since_ms) if unit.since_ms else None,
+        "held_s": max(0, now_ms - unit.since_ms) // 1000 if unit.since_ms else 0,
+        "confirmed_at": wire_time(unit.confirmed_ms) if unit.confirmed_ms else None,
+        "until": wire_time(unit.until_ms) if unit.until_ms else None,
+        "fence": unit.fence,
+        "unit": unit.name,
+        "run": ticket.run,
+        "polled": unit.polled,
+        "commands": [{"command": each.command, "pid": each.keeper.pid} for each in unit.launches.values()],
+        "step": str(unit.step.kind) if unit.step is not None else None,
+    }
+
+
+def _reach(resource: Resource) -> dict[str, Any]:
+    server = next((unit.server for unit in resource.units if unit.server is not None), None)
+    reach: dict[str, Any] = {}
+    if resource.definition.server is not None:
+        reach["url"] = resource.definition.server.url
+    if server is not None:
+        reach |= {
+            "url": server.definition.url,
+            "worktree": server.worktree,
+            "commit": server.commit,
+            "running_since": wire_time(server.since_ms),
+            "alive": server.alive,
+            "pid": server.keeper.pid,
+        }
+    return reach
+
+
+def _holding(resource: Resource, unit: Unit) -> Holding:
+    ticket = unit.ticket
+    assert ticket is not None
+    state = str(unit.state)
+    down = unit.state is UnitState.HELD and resource.definition.server is not None and unit.server is None
+    if unit.state is not UnitState.HELD:
+        following = f"bus wait {ticket.called}"
+    elif ticket.run:
+        following = "it ends with its command"
+    elif down and unit.step is None:
+        state, following = "down", f"bus restart {ticket.called}"
+    else:
+        following = f"bus release {ticket.called}"
+    return Holding(
+        ticket.called, resource.key, state, ticket.request_id, following, unit.fence,
+        url=unit.server.definition.url if unit.server is not None else "",
+        worktree=ticket.worktree, purpose=ticket.purpose, since_ms=unit.since_ms or ticket.asked_ms,
+        position=1 if unit.state is UnitState.PREPARING else 0,
+    )  # fmt: skip
+
+
+def summary_line(resource: Resource, now_ms: int) -> str:
+    """One resource in one line, for STATUS by message."""
+    status = status_of(resource, True, now_ms)
+    name, state = short_name(resource.key), status["state"]
+    parts = [f"{name} {state}"]
+    for holder in status["holders"]:
+        age = f" since {holder['held_s']}s" if holder["since"] else ""
+        parts.append(f"{holder['agent']}{age}" + (f' for "{holder["purpose"]}"' if holder["purpose"] else ""))
+    parts.append(f"{len(status['queue'])} waiting")
+    return ", ".join(parts) + (f" ({status['why']})" if "why" in status else "")

@@ -1,0 +1,110 @@
+"""The world: every machine's state as the committed records make it. Replay and life come through the same door."""
+
+import msgspec
+
+from interlock.coordinator.records import CameUp, Entry, Record, message_id
+from interlock.protocol import inbox as inboxes
+from interlock.protocol import registry as registries
+from interlock.protocol.definition import Definition
+from interlock.protocol.inbox import Inbox, InboxEvent, Letter
+from interlock.protocol.limits import IDS_REMEMBERED, RESOURCES_LIVE_MAX
+from interlock.protocol.names import COORDINATOR
+from interlock.protocol.outcome import fold
+from interlock.protocol.registry import Registry, RegistryEvent
+from interlock.protocol.resource_events import ResourceEvent
+from interlock.protocol.resource_evolve import evolve as evolve_resource
+from interlock.protocol.resource_state import Resource, Unit
+
+REGISTRY = "registry"
+SUPERVISOR = "supervisor"
+INBOX = "inbox/"
+
+State = Resource | Registry | Inbox
+
+
+class World(msgspec.Struct):
+    """All states, and how far the journal has come.
+
+    Args:
+        seq: number of the last event. index, hash, term: of the last record.
+        ids: recent message ids and the digest of what came with each.
+    """
+
+    registry: Registry = Registry()
+    resources: dict[str, Resource] = {}
+    inboxes: dict[str, Inbox] = {}
+    ids: dict[str, str] = {}
+    seq: int = 0
+    index: int = 0
+    term: int = 0
+    hash: str = ""
+
+    def resource(self, key: str, definition: Definition | None = None) -> Resource:
+        """A resource's state; one that nobody ever asked for is free, as its definition says."""
+        known = self.resources.get(key)
+        if known is not None:
+            return known
+        definition = definition or Definition()
+        return Resource(key, definition, units=tuple(Unit(name) for name in definition.units))
+
+    def inbox(self, agent: str) -> Inbox:
+        return self.inboxes.get(agent) or Inbox(agent)
+
+    def apply(self, record: Record) -> None:
+        """Replay: fold every entry, then what follows from it."""
+        for number, entry in enumerate(record.entries):
+            self._fold(entry)
+            self.project(record.at_ms, record.index, number, entry)
+        self.seq = record.first_seq + sum(len(entry.events) for entry in record.entries) - 1
+        self.index, self.term = record.index, record.term
+
+    def take(self, entry: Entry, state: State) -> None:
+        """Life: the state was folded when it was decided; an inbox, which others write to, folds again."""
+        if isinstance(state, Inbox):
+            self._fold(entry)
+        elif isinstance(state, Resource):
+            self._keep(entry.actor, state)
+        else:
+            self.registry = state
+
+    def project(self, at_ms: int, index: int, number: int, entry: Entry) -> list[tuple[str, Letter]]:
+        """Put an entry's messages into the inboxes; returns which letters are new, and whose."""
+        self.ids.update(entry.causes)
+        while len(self.ids) > IDS_REMEMBERED:
+            del self.ids[next(iter(self.ids))]
+        for gone in entry.withdraw:
+            if gone.to in self.inboxes:
+                self.inboxes[gone.to] = inboxes.withdraw(self.inboxes[gone.to], gone.slot)
+        letters = []
+        for n, send in enumerate(entry.outbox):
+            letter = Letter(message_id(at_ms, index, number, n), COORDINATOR, at_ms, send.body, send.slot)
+            self.inboxes[send.to] = inboxes.put(self.inbox(send.to), letter)
+            letters.append((send.to, letter))
+        return letters
+
+    def _fold(self, entry: Entry) -> None:
+        """Addresses tell the machine: which events an entry holds follows from its actor."""
+        actor = entry.actor
+        if actor == REGISTRY:
+            events: list[RegistryEvent] = [e for e in entry.events if isinstance(e, RegistryEvent)]
+            self.registry = fold(registries.evolve, self.registry, events)
+        elif actor.startswith(INBOX):
+            agent = actor.removeprefix(INBOX)
+            letters: list[InboxEvent] = [e for e in entry.events if isinstance(e, InboxEvent)]
+            self.inboxes[agent] = fold(inboxes.evolve, self.inbox(agent), letters)
+        elif actor == SUPERVISOR:
+            for event in entry.events:
+                if isinstance(event, CameUp):
+                    self.term = event.term
+        else:
+            facts: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
+            self._keep(actor, fold(evolve_resource, self.resource(actor), facts))
+
+    def _keep(self, key: str, resource: Resource) -> None:
+        """Keep a state; past the limit, the one that has been idle longest is forgotten: it holds nothing."""
+        self.resources.pop(key, None)
+        self.resources[key] = resource
+        if len(self.resources) > RESOURCES_LIVE_MAX:
+            idle = next((k for k, r in self.resources.items() if r.is_idle()), None)
+            if idle is not None:
+                del self.resources[idle]

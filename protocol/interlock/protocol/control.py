@@ -1,0 +1,210 @@
+"""What clients ask of the bus itself (`to: supervisor`), and what it answers. These change no resource's queue.
+
+Each is one JSON object with a `type`; the answers carry facts, and the command or the library makes words of them.
+"""
+
+from typing import Any
+
+import msgspec
+
+from interlock.protocol.identity import Identity
+from interlock.protocol.inbox import Letter
+
+
+# --- asked --------------------------------------------------------------------------------
+class JoinBus(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOIN"):
+    """Register. `agent` empty: the worktree's folder name. `pid`: bind to this process instead of the nearest host."""
+
+    agent: str = ""
+    pid: int = 0
+    takeover: bool = False
+
+
+class LeaveBus(msgspec.Struct, frozen=True, tag="LEAVE"):
+    """Unregister: what the agent holds passes on."""
+
+
+class AskMe(msgspec.Struct, frozen=True, tag="ME"):
+    """Who am I, what do I hold, where do I stand, what is unread."""
+
+
+class ReadInbox(msgspec.Struct, frozen=True, omit_defaults=True, tag="INBOX"):
+    """Unread messages, oldest first; `last` N: the newest N, read ones too. Nothing is acked by reading."""
+
+    last: int = 0
+
+
+class AckMessages(msgspec.Struct, frozen=True, tag="ACK"):
+    ids: tuple[str, ...]
+
+
+class AskReceipt(msgspec.Struct, frozen=True, tag="RECEIPT"):
+    id: str
+
+
+class Tail(msgspec.Struct, frozen=True, omit_defaults=True, tag="TAIL"):
+    """The event log from `since` (exclusive), or the last `last` events; `follow` for ever."""
+
+    since: int = -1
+    last: int = 0
+    follow: bool = False
+    resource: str = ""
+    event_type: str = ""
+
+
+class AskStatus(msgspec.Struct, frozen=True, omit_defaults=True, tag="STATUS"):
+    resource: str = ""
+
+
+class AskAgents(msgspec.Struct, frozen=True, tag="AGENTS"):
+    pass
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True, tag="WAIT"):
+    """What is true of my ticket; `follow`: and every change of it from now on, on this connection."""
+
+    resource: str = ""
+    follow: bool = False
+
+
+class Check(msgspec.Struct, frozen=True, tag="CHECK"):
+    resource: str
+
+
+class AskLogs(msgspec.Struct, frozen=True, omit_defaults=True, tag="LOGS"):
+    resource: str = ""
+
+
+class AdmitLaunch(msgspec.Struct, frozen=True, tag="ADMIT"):
+    """`bus run` has a keeper up; may the command begin?"""
+
+    resource: str
+    fence: int
+    launch: str
+    keeper: Identity
+    command: str
+
+
+class GoDown(msgspec.Struct, frozen=True, omit_defaults=True, tag="DOWN"):
+    stop_servers: bool = False
+
+
+class RecoverResource(msgspec.Struct, frozen=True, omit_defaults=True, tag="RECOVER"):
+    """Without a code: the evidence, and the code to confirm it with."""
+
+    resource: str
+    code: str = ""
+
+
+class Ping(msgspec.Struct, frozen=True, tag="PING"):
+    pass
+
+
+Control = (
+    JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
+    | AskLogs | AdmitLaunch | GoDown | RecoverResource | Ping
+)  # fmt: skip
+
+
+# --- answered -----------------------------------------------------------------------------
+class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One ticket of an agent. state: held, preparing, queued. next: the command to run."""
+
+    resource: str
+    key: str
+    state: str
+    request_id: str
+    next: str
+    fence: int = 0
+    position: int = 0
+    url: str = ""
+    worktree: str = "-"
+    purpose: str = ""
+    since_ms: int = 0
+
+
+class MeReply(msgspec.Struct, frozen=True, tag="ME_REPLY"):
+    agent: str
+    how: str
+    incarnation: int
+    bound_to: str
+    worktree: str
+    tickets: tuple[Holding, ...]
+    unread: int
+    lost: tuple[str, ...] = ()
+
+
+class InboxReply(msgspec.Struct, frozen=True, tag="INBOX_REPLY"):
+    """Letters with their text; `more` further ones are unread."""
+
+    messages: tuple[dict[str, Any], ...]
+    more: int = 0
+
+
+class AckReply(msgspec.Struct, frozen=True, tag="ACK_REPLY"):
+    acked: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+
+class ReceiptReply(msgspec.Struct, frozen=True, omit_defaults=True, tag="RECEIPT_REPLY"):
+    id: str
+    to: str
+    state: str
+    letter: Letter | None = None
+
+
+class EventsReply(msgspec.Struct, frozen=True, tag="EVENTS"):
+    """Some of the log; `through` is the cursor to go on from. `end`: there is no more, and nobody follows."""
+
+    events: tuple[dict[str, Any], ...]
+    through: int
+    end: bool = False
+
+
+class StatusReply(msgspec.Struct, frozen=True, tag="STATUS_REPLY"):
+    resources: tuple[dict[str, Any], ...]
+
+
+class AgentsReply(msgspec.Struct, frozen=True, tag="AGENTS_REPLY"):
+    agents: tuple[dict[str, Any], ...]
+
+
+class LogsReply(msgspec.Struct, frozen=True, tag="LOGS_REPLY"):
+    path: str
+
+
+class EvidenceReply(msgspec.Struct, frozen=True, tag="EVIDENCE"):
+    resource: str
+    why: tuple[str, ...]
+    code: str
+
+
+class Pong(msgspec.Struct, frozen=True, tag="PONG"):
+    version: str
+    pid: int
+    home: str
+    ready: bool = True
+
+
+class GoingDown(msgspec.Struct, frozen=True, tag="GOING_DOWN"):
+    pid: int
+
+
+class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a hello. `agent` empty: nobody was found, `why` says how to say who you are.
+
+    Args:
+        notices: unread news as lines, with their ids: the client acks what it has shown.
+    """
+
+    agent: str = ""
+    how: str = ""
+    incarnation: int = 0
+    why: str = ""
+    notices: tuple[tuple[str, str, str], ...] = ()  # (message id, resource, line)
+
+
+Answer = (
+    MeReply | InboxReply | AckReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
+    | EvidenceReply | Pong | GoingDown
+)  # fmt: skip

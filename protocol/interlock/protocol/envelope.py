@@ -1,0 +1,144 @@
+"""The envelope: one message on its way, one JSON object on one line of a stream door. Source: contract §2."""
+
+import datetime
+import json
+
+import msgspec
+
+from interlock.protocol.codes import Code
+from interlock.protocol.limits import DEPTH_MAX, FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
+from interlock.protocol.messages import Refused
+
+
+class Envelope(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
+    """What an agent posts. It may give only `to` and `text`; the door fills in the rest.
+
+    Args:
+        args: the words of a command line, as they were given: its verb, its fields, the rest.
+        message: SendMessage style, the same as `text`. summary: taken and not looked at.
+    """
+
+    to: str = ""
+    sender: str = ""
+    id: str = ""
+    at: str = ""
+    reply_to: str = ""
+    text: str | None = None
+    body: msgspec.Raw | None = None
+    args: list[str] | None = None
+    message: str | None = None
+    summary: str | None = None
+    incarnation: int = 0
+
+
+class Hello(msgspec.Struct, omit_defaults=True):
+    """Who opens a session, as far as it knows. Without a name the door finds one. Source: contract §1.
+
+    Args:
+        agent: a name that was given; how: where ("--as", "BUS_AGENT").
+        cwd: the caller's directory. user: $USER, given only at a terminal.
+        notices: show unread news in the welcome.
+    """
+
+    agent: str = ""
+    how: str = ""
+    incarnation: int = 0
+    cwd: str = ""
+    user: str = ""
+    notices: bool = False
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """One line of a stream door: a hello, or an envelope."""
+
+    hello: Hello | None = None
+
+
+class BadEnvelope(ValueError):
+    """The bytes are no envelope; `refusal` says why and what is right."""
+
+    def __init__(self, code: Code, why: str) -> None:
+        super().__init__(why)
+        self.refusal = Refused(code, why)
+
+
+_envelopes = msgspec.json.Decoder(Envelope)
+_hellos = msgspec.json.Decoder(Line)
+
+
+def decode_line(line: bytes) -> Hello | Envelope:
+    """Read one line of a stream door.
+
+    Raises:
+        BadEnvelope: too long, not UTF-8, not JSON, nested deeper than anything on the bus, wrong types.
+    """
+    if len(line) > FRAME_BYTES_MAX:
+        why = f"the line has {len(line)} bytes, at most {FRAME_BYTES_MAX} are read"
+        raise BadEnvelope(Code.MESSAGE_TOO_LARGE, why)
+    if _depth(line) > DEPTH_MAX:
+        raise BadEnvelope(Code.BAD_MESSAGE, f"the JSON is nested deeper than {DEPTH_MAX}")
+    try:
+        if b'"hello"' in line[:64]:
+            hello = _hellos.decode(line).hello
+            if hello is not None:
+                return hello
+        envelope = _envelopes.decode(line)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise BadEnvelope(Code.BAD_MESSAGE, f"not an envelope: {error}") from None
+    if envelope.text is None:
+        envelope.text = envelope.message
+    said = len(envelope.text.encode("utf-8", "surrogatepass")) if envelope.text is not None else 0
+    said += len(envelope.body) if envelope.body is not None else 0
+    said += sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in envelope.args or ())
+    if said > MESSAGE_BYTES_MAX:
+        why = f"the message has {said} bytes, at most {MESSAGE_BYTES_MAX} are taken: put it into a file, send its path"
+        raise BadEnvelope(Code.MESSAGE_TOO_LARGE, why)
+    return envelope
+
+
+def encode_line(value: object) -> bytes:
+    return msgspec.json.encode(value) + b"\n"
+
+
+def wire_time(at_ms: int) -> str:
+    """RFC 3339 UTC with milliseconds."""
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
+
+
+def read_wire_time(text: str) -> int:
+    """Milliseconds since the epoch; 0 for what is no time."""
+    try:
+        at = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    return int(at.timestamp() * 1000) if at.tzinfo is not None else 0
+
+
+def pretty(value: object) -> str:
+    """JSON for people: one object, indented."""
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+
+
+def _depth(line: bytes) -> int:
+    """An upper bound of the nesting, brackets inside strings counted too: the decoder must not recurse freely."""
+    if line.count(b"[") + line.count(b"{") <= DEPTH_MAX:
+        return 0
+    depth = deepest = 0
+    inside = escaped = False
+    for byte in line:
+        if inside:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                inside = False
+        elif byte == 0x22:
+            inside = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest

@@ -1,0 +1,283 @@
+"""Plays one resource from lines that a person can read. The stories and the table speak this language:
+
+at 3m ann REQUEST loop /w1 what for, 20m     any message; (no wait), (again) and (sent 2m) may stand before it
+at 3m ann runs REQUEST loop /w1              `bus run` asks
+at 3m ann admits CMD | ann withdraws | ann's wrapper is gone       … and goes on, each for its last request
+at 3m ann is heard | ann is gone
+at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started
+at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
+at 3m command l1 ends 0 | command l1 is lost
+at 3m tick | restart | boot | stop servers | person confirms | define KIND
+"""
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from interlock.protocol.answers import format_answer
+from interlock.protocol.definition import Definition, Kind, ServerDefinition
+from interlock.protocol.durations import parse_duration
+from interlock.protocol.grammar import parse, split_resource
+from interlock.protocol.identity import Identity
+from interlock.protocol.messages import Cancel, Extend, Release, Request, Restart, tag_of
+from interlock.protocol.outcome import Now, Outcome, fold
+from interlock.protocol.resource import decide
+from interlock.protocol.resource_commands import (
+    AbortStep,
+    Admit,
+    AgentGone,
+    Define,
+    Go,
+    Heard,
+    LaunchGone,
+    LaunchUp,
+    Mail,
+    PortBlocked,
+    Recover,
+    ResourceCommand,
+    Resume,
+    RunStep,
+    ServerGone,
+    StepFailure,
+    StepResult,
+    StopServers,
+    Tick,
+    WrapperGone,
+)
+from interlock.protocol.resource_events import Armed, ResourceEvent
+from interlock.protocol.resource_evolve import evolve
+from interlock.protocol.resource_state import Resource, Server, StepKind, Unit, unit_of
+
+WALL_MS = 1_700_000_000_000
+KEY = "machine/loop"
+WEB = ServerDefinition("npm run dev", url="http://localhost:7080", ports=(7080,))
+DEFINITIONS = {
+    "lock": Definition(),
+    "pool": Definition(units=("0", "1")),
+    "server": Definition(Kind.SERVER, server=WEB),
+    "other-server": Definition(Kind.SERVER, server=msgspec.structs.replace(WEB, start="npm run other")),
+    "servers": Definition(Kind.SERVER, units=("0", "1"), server=WEB),
+}
+
+
+def time_of(word: str) -> int:
+    return int(word) if word.isdigit() else parse_duration(word) or 0
+
+
+class Player:
+    """One resource, its clock, and what the world outside would remember: ids, incarnations, launches."""
+
+    def __init__(self, kind: str = "lock") -> None:
+        definition = DEFINITIONS[kind]
+        units = tuple(Unit(name) for name in definition.units)
+        self.resource = Resource(KEY, definition, units=units)
+        self.seq = 1
+        self.boot = 1
+        self.booted_ms = 0
+        self.incarnations: dict[str, int] = {}
+        self.last_id: dict[str, str] = {}
+        self.launches = 0
+        self.worktrees: dict[str, str] = {}
+        self.journal: list[ResourceEvent] = []
+        self.began = self.resource
+
+    def play(self, line: str) -> Outcome[Resource, ResourceEvent]:
+        """Play one `at …` line; the outcome is folded, and must replay to itself, through JSON too."""
+        _, when, said = line.split(maxsplit=2)
+        at_ms = time_of(when)
+        if said == "boot":
+            self.boot, self.booted_ms = self.boot + 1, at_ms
+        if said in {"restart", "boot"}:
+            self.resource = msgspec.json.decode(msgspec.json.encode(self.resource), type=Resource)
+        now = Now(WALL_MS + at_ms, f"boot{self.boot}", at_ms - self.booted_ms, self.seq)
+        outcome = decide(self.resource, self.command(said), now)
+        events = msgspec.json.decode(msgspec.json.encode(outcome.events), type=list[ResourceEvent])
+        assert fold(evolve, self.resource, events) == outcome.state
+        self.journal += events
+        assert fold(evolve, self.began, self.journal) == outcome.state
+        self.worktrees |= {order.unit: order.worktree for order in outcome.steps if isinstance(order, RunStep)}
+        self.resource = outcome.state
+        self.seq += len(events)
+        return outcome
+
+    def command(self, said: str) -> ResourceCommand:
+        match said.split():
+            case ["tick"]:
+                return Tick()
+            case ["restart" | "boot"]:
+                return Resume()
+            case ["stop", "servers"]:
+                return StopServers()
+            case ["person", "confirms"]:
+                return Recover(f"m{self.seq}", "person")
+            case ["define", kind]:
+                return Define(DEFINITIONS[kind])
+            case ["command", launch, "ends", code]:
+                return LaunchGone(launch, True, int(code), "its tree is gone")
+            case ["command", launch, "is", "lost"]:
+                return LaunchGone(launch, False, None, "its keeper died without a word")
+            case ["keeper" | "step" | "port" | "server", *_]:
+                return self._of_the_world(said)
+            case [agent, "is", "heard"]:
+                return Heard(agent)
+            case [agent, "is", "gone"]:
+                self.incarnations[agent] = self.incarnations.get(agent, 1) + 1
+                return AgentGone(agent, self.incarnations[agent] - 1, "its process is gone")
+            case [agent, "wrapper", "is", "gone"]:
+                return WrapperGone(self.last_id[agent.removesuffix("'s")])
+        return self._of_an_agent(said)
+
+    def _of_an_agent(self, said: str) -> ResourceCommand:
+        agent, _, text = said.partition(" ")
+        match = re.match(r"(?:\((no wait|again|sent \w+)\) )?(runs )?", text)
+        assert match is not None
+        how, run, text = match[1] or "", bool(match[2]), text[match.end() :]
+        id_ = self.last_id[agent] if how == "again" else f"{agent}{self.seq}"
+        if text == "withdraws":
+            return self._mail(agent, id_, Cancel("loop", self.last_id[agent]))
+        if text.startswith("admits "):
+            held = unit_of(self.resource, agent, run=True) or unit_of(self.resource, agent)
+            fence = held.fence if held is not None else 999
+            self.launches += 1
+            return Admit(agent, id_, fence, f"l{self.launches}", keeper(self.launches), text.removeprefix("admits "))
+        body = parse(text)
+        if isinstance(body, Request):
+            self.last_id[agent] = id_
+            changes = {"run": run, "queue": how != "no wait", "process": keeper(self.seq) if run else None}
+            body = msgspec.structs.replace(body, **changes)
+        elif isinstance(body, Extend) and split_resource(body.purpose)[0] == "loop":
+            body = Extend("loop", split_resource(body.purpose)[1], body.time_ms)
+        assert isinstance(body, Request | Release | Extend | Cancel | Restart)
+        return self._mail(agent, id_, body, WALL_MS + time_of(how.split()[1]) if how.startswith("sent") else 0)
+
+    def _mail(self, agent: str, id_: str, body: Request | Release | Extend | Cancel | Restart, sent: int = 0) -> Mail:
+        return Mail(agent, self.incarnations.get(agent, 1), id_, body, "loop", sent)
+
+    def _of_the_world(self, said: str) -> ResourceCommand:
+        unit = next((u for u in self.resource.units if u.step), self.resource.units[0])
+        number = unit.step.number if unit.step is not None else 0
+        launch = unit.step.launch if unit.step is not None else ""
+        log, tail = "/logs/loop.log", ("Error: it broke",)
+        match said.split():
+            case ["keeper", "up"]:
+                self.launches += 1
+                return LaunchUp(unit.name, number, f"s{self.launches}", keeper(self.launches))
+            case ["step", "done"]:
+                server = None
+                if unit.step is not None and unit.step.kind is StepKind.START:
+                    assert unit.step.keeper is not None, "the keeper is not up yet"
+                    definition = self.resource.definition.server or WEB
+                    server = Server(launch, unit.step.keeper, self.worktrees[unit.name], definition, "c0ffee", WALL_MS)
+                return StepResult(unit.name, number, server)
+            case ["step", "fails", "unproved", *why]:
+                return StepFailure(unit.name, number, " ".join(why), proved=False)
+            case ["step", "fails", *why]:
+                return StepFailure(unit.name, number, " ".join(why), log=log, tail=tail)
+            case ["step", "never", "started"]:
+                return StepFailure(unit.name, number, "the keeper ended before GO", never_started=True)
+            case ["port", "held", "by", *who]:
+                return PortBlocked(unit.name, number, f"port 7080 is held by {' '.join(who)}")
+            case ["port", "free"]:
+                return PortBlocked(unit.name, number, "")
+        unit = next((u for u in self.resource.units if u.server is not None), unit)
+        launch = unit.server.launch if unit.server is not None else "s0"
+        match said.split():
+            case ["server", "dies"]:
+                return ServerGone(unit.name, launch, "it exited with code 1", True, log=log, tail=tail)
+            case ["server", "leaves", "a", "child"]:
+                return ServerGone(unit.name, launch, "its leader ended, a child lives", False, alive=True)
+            case ["server", "is", "lost"]:
+                return ServerGone(unit.name, launch, "its keeper died without a word", False)
+        raise AssertionError(f"nobody knows how to play {said!r}")
+
+
+def keeper(number: int) -> Identity:
+    return Identity("m", "boot1", 1, 4000 + number, number)
+
+
+# --- what came of it, in words --------------------------------------------------------------
+def kept(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
+    return [str(event.__struct_config__.tag) for event in outcome.events if not isinstance(event, Armed)]
+
+
+def heard(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
+    """Who hears what: `ann GRANTED` a direct answer, `ann< GRANTED` news for an inbox, `ann/run< …` for a wrapper."""
+    out = []
+    for send in outcome.outbox:
+        mark = "" if send.reply_to else "/run<" if send.run else "<"
+        code = getattr(send.body, "code", "")
+        out.append(f"{send.to}{mark} {tag_of(send.body)}" + (f" {code}" if code else ""))
+    return out
+
+
+def ordered(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
+    out = []
+    for order in outcome.steps:
+        match order:
+            case RunStep(kind=kind, worktree=worktree, server=server, launch=launch):
+                where = server.worktree if server is not None and kind is StepKind.STOP else worktree
+                out.append(f"{kind} {where}" + (f" adopting {launch}" if launch else ""))
+            case Go():
+                out.append("go")
+            case AbortStep():
+                out.append("abort")
+    return out
+
+
+def described(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
+    """The outcome as the indented lines of a story."""
+    lines = []
+    for event in outcome.events:
+        fields = {name: getattr(event, name) for name in event.__struct_fields__}
+        shown = [f"{name}={fields[name]}" for name in ("fence", "why", "kind", "request_id") if fields.get(name)]
+        whose = [str(fields["agent"])] if fields.get("agent") else []
+        if not isinstance(event, Armed):
+            lines.append(" ".join(["keep", str(event.__struct_config__.tag), *whose, *shown]))
+    for send in outcome.outbox:
+        verb = "answer" if send.reply_to else "tell the wrapper of" if send.run else "tell"
+        lines.append(f"{verb} {send.to}: {format_answer(send.body)}")
+    lines += [f"take back {each.slot.partition(':')[0]} from {each.to}, if unread" for each in outcome.withdraw]
+    lines += [f"order {each}" for each in ordered(outcome)]
+    return lines
+
+
+def stands(resource: Resource) -> str:
+    """How it stands: `held ann; free [bob cyd (absent)]`."""
+    units = [f"{u.state} {u.ticket.agent}" if u.ticket is not None else str(u.state) for u in resource.units]
+    queue = [f"{ticket.agent}{' (absent)' if ticket.absent else ''}" for ticket in resource.queue.values()]
+    return "; ".join(units) + (f" [{' '.join(queue)}]" if queue else "")
+
+
+# --- tables -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Row:
+    """`given` are lines without their `at`, with `; ` between them; `orders` is looked at where it is given."""
+
+    name: str
+    given: str
+    when: str
+    then: str
+    heard_by: str
+    after: str
+    kind: str = "lock"
+    orders: str | None = None
+
+
+def played(*lines: str, kind: str = "lock") -> Player:
+    player = Player(kind)
+    for line in lines:
+        for each in filter(None, line.split("; ")):
+            player.play(f"at {each}")
+    return player
+
+
+def seen(row: Row) -> tuple[str, ...]:
+    player = played(row.given, kind=row.kind)
+    outcome = player.play(f"at {row.when}")
+    seen = (" ".join(kept(outcome)), ", ".join(heard(outcome)), stands(player.resource))
+    return seen if row.orders is None else (*seen, ", ".join(ordered(outcome)))
+
+
+def expected(row: Row) -> tuple[str, ...]:
+    return (row.then, row.heard_by, row.after) + (() if row.orders is None else (row.orders,))

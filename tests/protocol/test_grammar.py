@@ -1,0 +1,185 @@
+"""The grammar: what is written is read back, and whatever a purpose holds, a message stays one message."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.protocol.grammar import (
+    VERBS,
+    BadText,
+    checked,
+    format_message,
+    parse,
+    quote,
+    split_resource,
+    split_time,
+)
+from interlock.protocol.limits import PURPOSE_CHARACTERS_MAX, TIME_DECLARED_MS_MAX
+from interlock.protocol.messages import (
+    Cancel,
+    Extend,
+    Grant,
+    Handover,
+    Release,
+    Request,
+    Restart,
+    Status,
+    ToCoordinator,
+)
+
+M = 60_000
+
+READ: list[tuple[str, str, ToCoordinator]] = [
+    ("purpose and time", "REQUEST loop /w try it, 20m", Request("loop", "/w", "try it", 20 * M)),
+    ("time in words", "REQUEST loop /w tests, about 20 minutes", Request("loop", "/w", "tests", 20 * M)),
+    ("no time", "REQUEST loop /w tests, all of them", Request("loop", "/w", "tests, all of them")),
+    ("only the last comma counts", "REQUEST loop /w a, 5m, 20m", Request("loop", "/w", "a, 5m", 20 * M)),
+    ("a time alone", "REQUEST loop /w , 20m", Request("loop", "/w", "", 20 * M)),
+    ("no worktree", "REQUEST loop", Request("loop")),
+    ("no purpose", "REQUEST loop -", Request("loop", "-")),
+    ("a set", "REQUEST a,b - both", Request("a,b", "-", "both")),
+    ("quoted worktree", "REQUEST loop '/my work/tree' x", Request("loop", "/my work/tree", "x")),
+    ("double quotes", 'REQUEST loop "/my \\"w\\" tree" x', Request("loop", '/my "w" tree', "x")),
+    ("escaped white space", "REQUEST loop /my\\ tree x", Request("loop", "/my tree", "x")),
+    ("quotes inside a word", "REQUEST loop /my' 'tree x", Request("loop", "/my tree", "x")),
+    ("an empty word", "REQUEST loop '' x", Request("loop", "", "x")),
+    ("the rest is verbatim", "REQUEST loop - it's  \"here\"\nRELEASE loop\n", Request(
+        "loop", "-", "it's  \"here\"\nRELEASE loop\n")),
+    ("white space of the purpose stays", "REQUEST loop -   x ", Request("loop", "-", "  x ")),
+    ("any case", "rEqUeSt Loop /W X", Request("Loop", "/W", "X")),
+    ("white space before", " \n\t release loop", Release("loop")),
+    ("a line's end after", "release loop\r\n", Release("loop")),
+    ("a fence", "RELEASE loop fence=12", Release("loop", 12)),
+    ("extend says what for", "EXTEND still testing, 10m", Extend("", "still testing", 10 * M)),
+    ("extend says nothing", "extend", Extend()),
+    ("extend a resource", "EXTEND loop, 10m", Extend("", "loop", 10 * M)),
+    ("cancel", "CANCEL loop", Cancel("loop")),
+    ("restart", "RESTART loop", Restart("loop")),
+    ("status", "STATUS", Status()),
+    ("status of one", "status loop", Status("loop")),
+    ("handover", "HANDOVER loop bob", Handover("loop", "bob")),
+    ("grant", "GRANT 0190 3", Grant("0190", 3)),
+    ("grant without an epoch", "GRANT 0190", Grant("0190")),
+]  # fmt: skip
+
+REFUSED = [
+    ("nothing", "", "no message to the coordinator"),
+    ("white space", " \n ", "no message to the coordinator"),
+    ("an unknown verb", "PLEASE loop", "'PLEASE' is no message"),
+    ("an apostrophe in chatter", "don't do that", "no message to the coordinator"),
+    ("only half a verb", "REQUES loop", "no message"),
+    ("no resource", "REQUEST", "a word is missing: REQUEST <resource>"),
+    ("no resource to release", "RELEASE  ", "a word is missing: RELEASE <resource>"),
+    ("one word too many", "CANCEL loop now", "'now' is too much"),
+    ("a second line", "CANCEL loop\nRELEASE loop", "'RELEASE loop' is too much"),
+    ("a second line after release", "RELEASE loop\nCANCEL loop", "is too much"),
+    ("a fence that is no number", "RELEASE loop fence=x", "is too much"),
+    ("a fence with 19 digits", "RELEASE loop fence=" + "1" * 19, "is too much"),
+    ("an epoch that is no number", "GRANT 0190 x", "'x' is no epoch"),
+    ("no agent", "HANDOVER loop", "a word is missing: HANDOVER"),
+    ("an unclosed quote", "REQUEST loop '/my tree x", "is never closed: REQUEST <resource>"),
+    ("an unclosed double quote", 'REQUEST "loop', "is never closed"),
+    ("NUL in the verb", "STATUS\0", "NUL"),
+    ("NUL in the purpose", "REQUEST loop - a\0b", "NUL"),
+    ("a time over the limit", "REQUEST loop - x, 8d", "outside 1ms to 7d"),
+    ("a time far over it", "REQUEST loop - x, " + "999999999d" * 40, "outside 1ms to 7d"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), [row[1:] for row in READ], ids=[row[0] for row in READ])
+def test_a_message_is_read(text: str, message: ToCoordinator) -> None:
+    assert parse(text) == message
+
+
+@pytest.mark.parametrize(("text", "why"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_what_is_no_message_is_refused_with_one_sentence(text: str, why: str) -> None:
+    with pytest.raises(BadText) as refused:
+        parse(text)
+    assert why in str(refused.value)
+    assert not str(refused.value).rstrip().endswith(":")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_read_in_any_case(verb: str) -> None:
+    for said in (verb, verb.lower(), verb.title()):
+        assert type(parse(f"{said} a b" if verb in {"REQUEST", "HANDOVER"} else f"{said} a")).__name__.upper() == verb
+
+
+# --- round trips --------------------------------------------------------------------------
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
+PIECES = ["RELEASE loop", "\n", "'", '"', "\\", ", ", ", 20m", " ", "\r\n", "\t", "🙂", "é", "\x1c", "x", "$", "`"]
+NASTY = st.lists(st.sampled_from(PIECES)).map("".join)
+WORD = TEXT | NASTY | st.sampled_from(["loop", "-", "/my work/tree", "'", "''", "a\\", '"$x"', "\N{NO-BREAK SPACE}"])
+TIME = st.none() | st.integers(1, TIME_DECLARED_MS_MAX)
+NUMBER = st.integers(0, 10**18 - 1)
+MESSAGES: st.SearchStrategy[ToCoordinator] = st.one_of(
+    st.builds(Request, WORD, WORD, TEXT | NASTY, TIME).map(checked),
+    st.builds(Extend, st.just(""), TEXT | NASTY, TIME).map(checked),
+    st.builds(Release, WORD, NUMBER),
+    st.builds(Cancel, WORD),
+    st.builds(Restart, WORD),
+    st.builds(Status, WORD.filter(bool)),
+    st.just(Status()),
+    st.builds(Handover, WORD, WORD),
+    st.builds(Grant, WORD, NUMBER),
+)
+
+
+@given(MESSAGES)
+def test_what_is_written_is_read_back(message: ToCoordinator) -> None:
+    assert parse(format_message(message)) == message
+
+
+@given(WORD.filter(bool), TEXT | NASTY, TIME)
+def test_an_extend_with_a_resource_is_read_back_in_two_steps(resource: str, purpose: str, time_ms: int | None) -> None:
+    """Whether the first word is a resource, only the holder's holds can say: the text keeps both readings."""
+    extend = checked(Extend(resource, purpose, time_ms))
+    read = parse(format_message(extend))
+    assert isinstance(read, Extend)
+    assert read.time_ms == extend.time_ms
+    assert split_resource(read.purpose) == (resource, extend.purpose)
+
+
+@given(TEXT | NASTY)
+def test_any_text_is_a_message_or_refused_and_never_a_crash(text: str) -> None:
+    for each in (text, f"REQUEST {text}", f"RELEASE {text}", f"EXTEND {text}", f"GRANT {text}", f"STATUS {text}"):
+        try:
+            message = parse(each)
+        except BadText:
+            continue
+        assert parse(format_message(message)) == message
+
+
+@given(TEXT | NASTY)
+def test_split_time_loses_nothing_but_the_time(rest: str) -> None:
+    purpose, time_ms = split_time(rest)
+    assert rest == purpose if time_ms is None else rest.startswith(purpose + ",")
+
+
+def test_only_a_word_that_needs_it_is_quoted() -> None:
+    assert quote("/srv/über;$x") == "/srv/über;$x"
+    assert quote("a b") == "'a b'"
+    assert quote("") == "''"
+
+
+# --- limits -------------------------------------------------------------------------------
+@pytest.mark.parametrize("said", ["x", "é", "🙂", "\n"])
+@pytest.mark.parametrize("before", ["REQUEST loop - ", "EXTEND "])
+def test_a_purpose_at_its_limit_is_taken_and_one_more_refused_with_both_numbers(before: str, said: str) -> None:
+    message = parse(before + said * PURPOSE_CHARACTERS_MAX + ", 20m")
+    assert isinstance(message, Request | Extend)
+    assert message.purpose == said * PURPOSE_CHARACTERS_MAX
+    with pytest.raises(BadText, match=f"{PURPOSE_CHARACTERS_MAX + 1} characters, at most {PURPOSE_CHARACTERS_MAX}"):
+        parse(before + said * (PURPOSE_CHARACTERS_MAX + 1))
+
+
+def test_a_time_at_its_limit_is_taken_and_one_more_or_nought_refused() -> None:
+    assert checked(Request("a", "-", "", TIME_DECLARED_MS_MAX)).time_ms == TIME_DECLARED_MS_MAX
+    for time_ms in (TIME_DECLARED_MS_MAX + 1, 0, -1):
+        with pytest.raises(BadText, match="is outside 1ms to 7d"):
+            checked(Request("a", "-", "", time_ms))
+
+
+def test_a_typed_message_is_brought_into_the_same_form_as_its_text() -> None:
+    assert checked(Request("a", "-", "tests, 20m")) == Request("a", "-", "tests", 20 * M)
+    assert checked(Request("a", "-", "tests, 20m", 5 * M)) == Request("a", "-", "tests, 20m", 5 * M)
