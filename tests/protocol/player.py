@@ -3,7 +3,7 @@
 at 3m ann REQUEST loop /w1 what for, 20m     any message; (no wait), (again) and (sent 2m) may stand before it
 at 3m ann runs REQUEST loop /w1              `bus run` asks
 at 3m ann admits CMD | ann withdraws | ann's wrapper is gone       … and goes on, each for its last request
-at 3m ann is heard | ann is gone
+at 3m ann is heard | ann is gone | ann's former self is gone
 at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
 at 3m command l1 ends 0 | command l1 is lost
@@ -73,6 +73,7 @@ class Player:
         units = tuple(Unit(name) for name in definition.units)
         self.resource = Resource(KEY, definition, units=units)
         self.seq = 1
+        self.at_ms = 0
         self.boot = 1
         self.booted_ms = 0
         self.incarnations: dict[str, int] = {}
@@ -85,7 +86,7 @@ class Player:
     def play(self, line: str) -> Outcome[Resource, ResourceEvent]:
         """Play one `at …` line; the outcome is folded, and must replay to itself, through JSON too."""
         _, when, said = line.split(maxsplit=2)
-        at_ms = time_of(when)
+        at_ms = self.at_ms = time_of(when)
         if said == "boot":
             self.boot, self.booted_ms = self.boot + 1, at_ms
         if said in {"restart", "boot"}:
@@ -123,6 +124,9 @@ class Player:
                 return Heard(agent)
             case [agent, "is", "gone"]:
                 self.incarnations[agent] = self.incarnations.get(agent, 1) + 1
+                return AgentGone(agent, self.incarnations[agent] - 1, "its process is gone")
+            case [agent, "former", "self", "is", "gone"]:
+                agent = agent.removesuffix("'s")
                 return AgentGone(agent, self.incarnations[agent] - 1, "its process is gone")
             case [agent, "wrapper", "is", "gone"]:
                 return WrapperGone(self.last_id[agent.removesuffix("'s")])
@@ -168,7 +172,9 @@ class Player:
                 if unit.step is not None and unit.step.kind is StepKind.START:
                     assert unit.step.keeper is not None, "the keeper is not up yet"
                     definition = self.resource.definition.server or WEB
-                    server = Server(launch, unit.step.keeper, self.worktrees[unit.name], definition, "c0ffee", WALL_MS)
+                    server = Server(
+                        launch, unit.step.keeper, self.worktrees[unit.name], definition, "c0ffee", WALL_MS + self.at_ms
+                    )
                 return StepResult(unit.name, number, server)
             case ["step", "fails", "unproved", *why]:
                 return StepFailure(unit.name, number, " ".join(why), proved=False)
@@ -230,15 +236,14 @@ def described(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
     lines = []
     for event in outcome.events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__}
-        shown = [f"{name}={fields[name]}" for name in ("fence", "why", "kind", "request_id") if fields.get(name)]
-        whose = [str(fields["agent"])] if fields.get("agent") else []
+        shown = [str(fields[name]) for name in ("agent", "kind", "why") if fields.get(name)]
+        fence = [f"(fence {fields['fence']})"] if fields.get("fence") else []
         if not isinstance(event, Armed):
-            lines.append(" ".join(["keep", str(event.__struct_config__.tag), *whose, *shown]))
+            lines.append(" ".join(["-", str(event.__struct_config__.tag), *shown, *fence]))
     for send in outcome.outbox:
-        verb = "answer" if send.reply_to else "tell the wrapper of" if send.run else "tell"
-        lines.append(f"{verb} {send.to}: {format_answer(send.body)}")
-    lines += [f"take back {each.slot.partition(':')[0]} from {each.to}, if unread" for each in outcome.withdraw]
-    lines += [f"order {each}" for each in ordered(outcome)]
+        whose = f"the wrapper of {send.to}" if send.run else send.to if send.reply_to else f"{send.to}'s inbox"
+        lines.append(f"> {whose}: {format_answer(send.body)}")
+    lines += [f"! {each}" for each in ordered(outcome)]
     return lines
 
 

@@ -6,7 +6,7 @@ what is true.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from interlock.protocol.definition import Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
@@ -96,6 +96,7 @@ class World:
     fence: int = 0
     places: dict[str, int] = field(default_factory=dict)  # request id: arrival
     arrived: int = 0
+    served: dict[str, str] = field(default_factory=dict)  # unit: request id that it is being prepared for
     absent: frozenset[str] = frozenset()
     remembered: dict[str, tuple[int, int]] = field(default_factory=dict)
     doubt: frozenset[str] = frozenset()
@@ -133,10 +134,9 @@ def moves(world: World, config: Config) -> Iterator[Move]:
         yield "tick, slept through", Tick(), wait_ms + LATE_MS
     if world.doubt:
         yield "recover", Recover(f"m{world.depth}", "person"), 0
-    if config.definition.kind is Kind.SERVER:
-        yield "restart", Resume(), 0
-        if world.trees:
-            yield "stop servers", StopServers(), 0
+    yield "restart", Resume(), 0
+    if world.trees:
+        yield "stop servers", StopServers(), 0
     if config.other is not None and world.resource.next_definition is None:
         same = world.resource.definition == config.definition
         yield "define", Define(config.other if same else config.definition), 0
@@ -157,7 +157,8 @@ def _of_agent(world: World, config: Config, agent: str) -> Iterator[Move]:
         now = Request("r", config.worktrees[0], queue=False)
         yield f"{agent} REQUEST --no-wait", mail(world, agent, "n", now), 0
     if agent in world.last_id:
-        again = Mail(agent, world.incarnation.get(agent, 1), world.last_id[agent], Request("r", config.worktrees[0]), "r")
+        request = Request("r", config.worktrees[0])
+        again = Mail(agent, world.incarnation.get(agent, 1), world.last_id[agent], request, "r")
         yield f"{agent} REQUEST again", again, 0
     runs = [t for t in _tickets(world.resource) if t.agent == agent and t.run]
     if config.runs and not runs:
@@ -256,7 +257,3 @@ def normal(world: World, config: Config) -> int:
     defined = (resource.definition.units, resource.definition.kind, resource.definition.server)
     pending = resource.next_definition is not None
     return hash((*units, None, *queue, None, *remembered, None, *said, defined, pending))
-
-
-def restarted(world: World, resource: Resource) -> World:
-    return replace(world, resource=resource)

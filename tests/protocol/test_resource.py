@@ -75,7 +75,7 @@ GIVING_BACK = [
 ENDING = [
     Row("a dead owner loses it at once", WAITED, "1s ann is gone", "revoked granted", "bob< GRANTED", "held bob"),
     Row("a dead waiter leaves the queue", TWO_WAIT, "1s bob is gone", "cancelled", "cyd< QUEUED", "held ann [cyd]"),
-    Row("an old incarnation's end means nobody", f"{HELD}; 1s ann is gone; 2s ann REQUEST loop", "3s nobody is gone", "", "", "held ann"),
+    Row("an old incarnation's end means nobody", f"{HELD}; 1s ann is gone; 2s ann REQUEST loop", "3s ann's former self is gone", "", "", "held ann"),
     Row("a dead owner's command keeps the hold", UNDER_HOLD, "2s ann is gone", "draining", "", "draining ann [bob]"),
     Row("… until it has ended", DRAINING, "3s command l1 ends 0", "finished revoked granted", "bob< GRANTED", "held bob"),
     Row("… and a lost one is a person's", DRAINING, "3s command l1 is lost", "recovery_required", "bob< QUEUED", "recovery_required [bob]"),
@@ -234,6 +234,16 @@ def test_the_next_deadline_is_the_earliest_and_none_where_nobody_waits() -> None
     assert next_deadline(played(HELD).resource) is None
     assert next_deadline(played(WAITED).resource) == Deadline("boot1", 180_000)
     assert next_deadline(played(UNNOTICED).resource) == Deadline("boot1", 180_000)
+
+
+def test_news_that_no_longer_hold_are_taken_back_from_inboxes() -> None:
+    def taken_back(given: str, when: str) -> list[str]:
+        return [f"{each.to} {each.slot.partition(':')[0]}" for each in played(given).play(f"at {when}").withdraw]
+
+    assert taken_back(POLLED, "4m ann EXTEND loop") == ["ann StillUsing"]
+    assert taken_back(POLLED, "4m bob CANCEL loop") == ["bob Queued", "ann StillUsing"]
+    assert taken_back(UNNOTICED, "2m bob RELEASE loop")[:3] == ["bob Granted", "bob StillUsing", "bob Down"]
+    assert taken_back(WAITED, "1s ann RELEASE loop")[-2:] == ["bob Queued", "bob Revoked"]
 
 
 def test_what_ended_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

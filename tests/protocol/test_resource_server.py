@@ -136,7 +136,7 @@ def test_granted_says_where_it_runs_from() -> None:
 def test_granted_says_since_when_a_carried_over_server_runs_and_at_which_commit() -> None:
     granted = played(VERIFYING, kind=S).play("at 5s step done").outbox[0].body
     assert isinstance(granted, Granted)
-    assert (granted.running_ms, granted.commit) == (5_000, "c0ffee")
+    assert (granted.running_ms, granted.commit) == (3_000, "c0ffee")
 
 
 def test_a_server_is_stopped_with_the_definition_it_was_started_with() -> None:

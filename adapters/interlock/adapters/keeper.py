@@ -349,7 +349,9 @@ class Keeper:
         while self.reap():
             while (line := self.line()) is not None:
                 self.obey(line)
-            if not self.stage and (self.terminated or (attached and not self.open)):
+            # What a command that has ended leaves in the background goes on, and keeps what it was admitted to.
+            abandoned = attached and not self.open and self.status is None
+            if not self.stage and (self.terminated or abandoned):
                 self.stage, self.kill_at = "term", time.monotonic() + stop_timeout_s
             self.sleep(self.strike() if self.stage else None)
 

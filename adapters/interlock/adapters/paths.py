@@ -46,10 +46,9 @@ class Home:
         direct = self.root / "bus.sock"
         if len(os.fsencode(direct)) <= SOCKET_PATH_BYTES_MAX:
             return direct
-        base = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
         name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
-        short = Path(base) / f"interlock-{os.getuid()}"
-        return (short if len(os.fsencode(short)) <= 80 else Path(f"/tmp/interlock-{os.getuid()}")) / f"{name}.sock"
+        # Not XDG_RUNTIME_DIR: a cron job and a terminal differ in it, and must find the same socket.
+        return Path(f"/tmp/interlock-{os.getuid()}") / f"{name}.sock"
 
     def socket_directory(self) -> Path:
         """Make and check the directory of the socket. Raises BadHome."""

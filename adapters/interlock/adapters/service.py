@@ -1,13 +1,14 @@
 """The service: the composition root. It takes the home's lock, puts the parts together, and ends in bounded time.
 
-    lock ──▶ configuration ──▶ journal (replay) ──▶ supervisor ──▶ socket ──▶ ready
-    SIGTERM, `bus down`, a lost lock, a journal that cannot go on ──▶ no new messages ──▶ drain ──▶ commit ──▶ leave
+lock ──▶ configuration ──▶ journal (replay) ──▶ supervisor ──▶ socket ──▶ ready
+SIGTERM, `bus down`, a lost lock, a journal that cannot go on ──▶ no new messages ──▶ drain ──▶ commit ──▶ leave
 """
 
 import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,13 @@ from interlock.coordinator.config import Config, ConfigError, parse_config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.router import Router
+from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten, Unknown, Unusable
 from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
 CONFIG_BYTES_MAX = 1024 * 1024
-LOCK_LOOK_S = 30.0  # how often it is seen that the lock is still ours
 
 
 class CannotServe(Exception):
@@ -75,7 +76,8 @@ class Service:
         self._ready = ready
         self._lock = HomeLock(home.lock)
         self._stop_servers = False
-        self._stamp: tuple[int, ...] = ()
+        self._problem = ""
+        self._stamp = _stamp(home.config)
 
     async def run(self) -> None:
         """Serve until told to stop.
@@ -109,8 +111,8 @@ class Service:
             await journal.open()
             await self._until_stopped(journal, config)
             ended_well = True
-        except Unusable as error:
-            raise CannotServe(Exit.IO, str(error)) from None
+        except* Unusable as group:
+            raise CannotServe(Exit.IO, str(group.exceptions[0])) from None
         except* (NotWritten, Unknown) as group:
             log.error("journal_ended", why=str(group.exceptions[0]))
             raise CannotServe(Exit.IO, f"the journal cannot go on: {group.exceptions[0]}") from None
@@ -131,7 +133,6 @@ class Service:
                 await tasks.start(door.serve)
                 self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
                 tasks.start_soon(self._hear_signals, supervisor)
-                tasks.start_soon(self._watch_lock, supervisor)
                 log.info("ready", pid=me.pid, home=str(self._home.root))
                 self._ready()
                 await supervisor.stopping.wait()
@@ -148,7 +149,7 @@ class Service:
         desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
         router = Router(supervisor, desk)
         desk.joiner = router
-        self._door = Doorkeeper(supervisor, router, desk)
+        self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         return supervisor
 
     def _go_down(self, supervisor: Supervisor) -> Callable[[bool], None]:
@@ -167,18 +168,34 @@ class Service:
                 else:
                     supervisor.stopping.set()
 
-    def _reconfigure(self, supervisor: Supervisor) -> None:
+    def _reconfigure(self, supervisor: Supervisor) -> str:
+        """Take a changed `bus.toml`; one that is wrong is not taken, and the sentence says why."""
+        self._stamp = _stamp(self._home.config)
         try:
             supervisor.reconfigure(read_config(self._home))
         except ConfigError as error:
             log.error("configuration_kept", why=str(error))
+            return f"{error} - the last good configuration stays in force"
+        return ""
 
-    async def _watch_lock(self, supervisor: Supervisor) -> None:
-        """A lock file that is not ours any more may be another supervisor's: freeze, and leave without a word."""
-        while self._lock.is_ours():
-            await anyio.sleep(LOCK_LOOK_S)
-        log.error("lock_lost", path=str(self._home.lock))
-        supervisor.stopping.set()
+    def _on_connect(self, supervisor: Supervisor, session: Session) -> None:
+        """Before each session: the lock is still ours, and the configuration is as we know it."""
+        if not self._lock.is_ours():
+            log.error("lock_lost", path=str(self._home.lock))
+            supervisor.stopping.set()
+        elif _stamp(self._home.config) != self._stamp:
+            self._problem = self._reconfigure(supervisor)
+        if self._problem:
+            session.notes.append(self._problem)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a file does."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def serve(home: Home, *, ready: Callable[[], None], pretty: bool) -> None:
@@ -205,6 +222,3 @@ def _uvloop() -> bool:
     except ImportError:
         return False
     return sys.platform != "win32"
-
-
-__all__ = ["AlreadyRunning", "CannotServe", "Path", "holder_sentence", "read_config", "serve"]

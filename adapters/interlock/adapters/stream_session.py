@@ -3,6 +3,8 @@
 A peer's fault ends its session and nobody else's.
 """
 
+from collections.abc import Callable
+
 import anyio
 import structlog
 from anyio.abc import ByteStream
@@ -23,9 +25,12 @@ CHUNK_BYTES = 64 * 1024
 
 
 class Doorkeeper:
-    """Serves streams. One per bus, for all its stream doors."""
+    """Serves streams. One per bus, for all its stream doors. Args: on_connect: called first for each session."""
 
-    def __init__(self, supervisor: Supervisor, router: Router, desk: Desk) -> None:
+    def __init__(
+        self, supervisor: Supervisor, router: Router, desk: Desk, on_connect: Callable[[Session], None]
+    ) -> None:
+        self._on_connect = on_connect
         self._supervisor = supervisor
         self._router = router
         self._desk = desk
@@ -35,6 +40,7 @@ class Doorkeeper:
         session = Session(caller)
         self._supervisor.sessions.add(session)
         try:
+            self._on_connect(session)
             async with stream, anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, session, stream)
                 await self._read(session, stream)

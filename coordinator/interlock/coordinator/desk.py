@@ -20,6 +20,7 @@ from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
 from interlock.protocol.durations import format_age
 from interlock.protocol.envelope import Envelope, Hello, wire_time
+from interlock.protocol.identity import Identity
 from interlock.protocol.inbox import Ack, Deliver, Letter, state_of
 from interlock.protocol.limits import (
     INBOX_BYTES_A_CALL,
@@ -30,11 +31,12 @@ from interlock.protocol.limits import (
 from interlock.protocol.messages import NEWS, FromBus, Granted, Joined, Queued, Refused, Revoked, Text, tag_of
 from interlock.protocol.outcome import Now
 from interlock.protocol.registry import Leave
-from interlock.protocol.resource_commands import Admit, Recover
+from interlock.protocol.resource_commands import Admit, Recover, Sync
 from interlock.protocol.resource_draft import Draft, granted, queued
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of
 
 _controls = msgspec.json.Decoder(Control)
+EVERYTHING = "*"  # follow whatever comes; no resource can have that name
 TAIL_BACKLOG_BYTES = 512 * 1024  # a follower that is this far behind gets no more until it has read
 
 
@@ -72,16 +74,16 @@ class Desk:
         session.agent, session.how, session.why_nobody = found.agent, found.how, found.why
         agent = supervisor.world.registry.living(found.agent) if found.agent else None
         if agent is None:
-            return control.Welcome(found.agent, found.how, 0, found.why)
+            return control.Welcome(found.agent, found.how, 0, found.why, run_wait_ms=supervisor.config.wait)
         session.incarnation = hello.incarnation or agent.incarnation
         supervisor.heard(found.agent)
         notices = self._notices(found.agent) if hello.notices else ()
-        return control.Welcome(found.agent, found.how, session.incarnation, "", notices)
+        return control.Welcome(found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait)
 
     async def hear(self, session: Session, message_id: str, envelope: Envelope) -> None:
         """Take one question and answer it."""
         try:
-            question = _controls.decode(envelope.body or b"{}")
+            question = _controls.decode(bytes(envelope.body) or b"{}")
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             self._supervisor.say(session, message_id, Refused(Code.BAD_MESSAGE, f"no question to the bus: {error}"))
             return
@@ -129,6 +131,8 @@ class Desk:
                 say(self._wait(session, resource, follow))
             case control.Check(resource):
                 say(self._check(session.agent, resource))
+            case control.ReportEnd(resource, launch, keeper):
+                return self._report_end(session, message_id, self.joiner.resolve(resource), launch, keeper)
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
                 sender = session.agent
                 return self._ask(
@@ -161,13 +165,27 @@ class Desk:
         return Refused(Code.NOT_QUEUED, f"you neither hold {called} nor wait for it: bus request {called}", called)
 
     def _wait(self, session: Session, resource: str, follow: bool) -> FromBus:
+        if follow:
+            self._supervisor.followers.setdefault(session.agent, set()).add(session)
+        if resource == EVERYTHING:
+            return Text("following")
         key = self.joiner.resolve(resource) if resource else self._my_ticket(session.agent)
         if isinstance(key, Refused):
             return key
         if follow:
             session.following.add(key)
-            self._supervisor.followers.setdefault(session.agent, set()).add(session)
-        return self.ticket_truth(session.agent, key, resource or self._called(session.agent, key))
+        truth = self.ticket_truth(session.agent, key, resource or self._called(session.agent, key))
+        if isinstance(truth, Granted | Revoked):
+            self._said(session.agent, truth)
+        return truth
+
+    def _said(self, agent: str, truth: Granted | Revoked) -> None:
+        """What is said here need not be shown as news again; hearing of a grant is noticing it."""
+        slot = f"{type(truth).__name__}:{truth.key}"
+        ids = tuple(each.id for each in self._supervisor.world.inbox(agent).unread.values() if each.slot == slot)
+        if ids:
+            self._supervisor.tell(INBOX + agent, Ack(ids))
+        self._supervisor.heard(agent)
 
     def _check(self, agent: str, called: str) -> FromBus:
         key = self.joiner.resolve(called)
@@ -297,6 +315,12 @@ class Desk:
 
     async def _ask(self, session: Session, message_id: str, address: str, make: Callable[[str], Any]) -> None:
         self._supervisor.say(session, message_id, await self._supervisor.ask(address, make))
+
+    async def _report_end(self, session: Session, message_id: str, key: str, launch: str, keeper: Identity) -> None:
+        """Look at what the keeper left, and answer once that is decided: the wrapper's exit then means it is over."""
+        gone = await self._supervisor.effects.launch_result(launch, keeper)
+        self._supervisor.tell(key, gone)
+        await self._ask(session, message_id, key, lambda id_: Sync(id_, session.agent))
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""

@@ -152,7 +152,7 @@ class Router:
             hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
             raise No(Code.UNKNOWN_TARGET, f"no agent {to!r} ever joined: {hint}")
         text = " ".join(envelope.args) if envelope.args is not None else envelope.text
-        if text is None and envelope.body is not None:
+        if text is None and bytes(envelope.body):
             text = _text_of(envelope.body)
         if text is None or "\0" in text:
             raise No(Code.BAD_MESSAGE, "a message to an agent is a text without NUL: give it as text")
@@ -297,7 +297,7 @@ class Router:
 
 def _read(envelope: Envelope) -> ToCoordinator:
     """The message in an envelope: its body, its text, or the words of a command line."""
-    if envelope.body is not None:
+    if bytes(envelope.body):
         try:
             message = _bodies.decode(envelope.body)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:

@@ -85,6 +85,14 @@ class AdmitLaunch(msgspec.Struct, frozen=True, tag="ADMIT"):
     command: str
 
 
+class ReportEnd(msgspec.Struct, frozen=True, tag="ENDED"):
+    """`bus run` saw its command's whole tree end; the bus looks for itself, and answers once the hold is over."""
+
+    resource: str
+    launch: str
+    keeper: Identity
+
+
 class GoDown(msgspec.Struct, frozen=True, omit_defaults=True, tag="DOWN"):
     stop_servers: bool = False
 
@@ -102,7 +110,7 @@ class Ping(msgspec.Struct, frozen=True, tag="PING"):
 
 Control = (
     JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
-    | AskLogs | AdmitLaunch | GoDown | RecoverResource | Ping
+    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | Ping
 )  # fmt: skip
 
 
@@ -195,6 +203,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         notices: unread news as lines, with their ids: the client acks what it has shown.
+        run_wait_ms: how long a `bus run` waits for its grant where it was not told.
     """
 
     agent: str = ""
@@ -202,6 +211,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     incarnation: int = 0
     why: str = ""
     notices: tuple[tuple[str, str, str], ...] = ()  # (message id, resource, line)
+    run_wait_ms: int = 0
 
 
 Answer = (

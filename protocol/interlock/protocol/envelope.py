@@ -24,7 +24,7 @@ class Envelope(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
     at: str = ""
     reply_to: str = ""
     text: str | None = None
-    body: msgspec.Raw | None = None
+    body: msgspec.Raw = msgspec.Raw(b"")
     args: list[str] | None = None
     message: str | None = None
     summary: str | None = None
@@ -88,7 +88,7 @@ def decode_line(line: bytes) -> Hello | Envelope:
     if envelope.text is None:
         envelope.text = envelope.message
     said = len(envelope.text.encode("utf-8", "surrogatepass")) if envelope.text is not None else 0
-    said += len(envelope.body) if envelope.body is not None else 0
+    said += len(bytes(envelope.body))
     said += sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in envelope.args or ())
     if said > MESSAGE_BYTES_MAX:
         why = f"the message has {said} bytes, at most {MESSAGE_BYTES_MAX} are taken: put it into a file, send its path"

@@ -21,6 +21,7 @@ RESOURCES_LIVE_MAX = 65_536  # keys with an owner, a queue or a deadline
 UNITS_MAX = 64  # a larger pool is a cluster, and wants a scheduler
 ENDED_TICKETS_KEPT = 256  # a resource remembers so many ended tickets, to answer a retried id truly
 LOST_HOLDS_KEPT = 1_024  # and so many agents, to say when and why each lost it
+ARRIVALS_KEPT = 1_024  # and so many agents whose `bus run` gave up its place a moment ago
 POLLS_UNANSWERED_MAX = 2  # then REVOKED
 CLAIMS_MISSED_MAX = 3  # then the absent agent's ticket is cancelled
 LATE_MS = 1_000  # a deadline handled later than this was slept through: one fresh interval

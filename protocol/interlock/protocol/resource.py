@@ -31,6 +31,7 @@ from interlock.protocol.resource_commands import (
     StepFailure,
     StepResult,
     StopServers,
+    Sync,
     Tick,
     WrapperGone,
 )
@@ -75,7 +76,7 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
     Returns:
         The state that is to be, its events, and what to send and do once they are durable.
     """
-    draft = Draft(resource, now, command.id if isinstance(command, Mail | Admit | Recover) else "")
+    draft = Draft(resource, now, command.id if isinstance(command, Mail | Admit | Recover | Sync) else "")
     first = first_of(draft)
     match command:
         case Mail(body=Request() as body):
@@ -105,6 +106,8 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
             stop_servers(draft)
         case Recover():
             _recover(draft, command)
+        case Sync(_, sender):
+            draft.answer(sender, Released(draft.state.key, draft.state.key))
         case Tick():
             tick(draft)
         case LaunchUp():

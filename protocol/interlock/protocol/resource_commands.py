@@ -79,6 +79,13 @@ class Recover(msgspec.Struct, frozen=True):
     sender: str
 
 
+class Sync(msgspec.Struct, frozen=True):
+    """Nothing but an answer, once all that came before it is decided and durable."""
+
+    id: str
+    sender: str
+
+
 # --- from the timer and the adapters ------------------------------------------------------
 class Tick(msgspec.Struct, frozen=True):
     """A deadline may have passed. Which one, the state knows."""
@@ -154,7 +161,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover
+    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 

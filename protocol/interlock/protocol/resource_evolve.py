@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from interlock.protocol.limits import ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
+from interlock.protocol.limits import ARRIVALS_KEPT, ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import (
     Amended,
@@ -227,7 +227,10 @@ def _cancel(
         arrival = unit.ticket.arrival
         resource = _settle_unit(resource, unit, ticket=None, state=UnitState.DRAINING)
     if remember is not None:
-        resource = replace(resource, remembered={**resource.remembered, agent: Arrival(arrival, remember)})
+        remembered = {**_without(resource.remembered, agent), agent: Arrival(arrival, remember)}
+        if len(remembered) > ARRIVALS_KEPT:
+            del remembered[next(iter(remembered))]
+        resource = replace(resource, remembered=remembered)
     return _end_ticket(resource, agent, request_id, why, at_ms)
 
 

@@ -240,9 +240,9 @@ def first_grantable(resource: Resource) -> Ticket | None:
 def wants_to_hear(resource: Resource, agent: str) -> bool:
     """A sign of life of that agent would change something: a poll is out, a grant unnoticed, a ticket passed over."""
     for unit in resource.units:
-        if unit.ticket is not None and unit.ticket.agent == agent and unit.state is UnitState.HELD:
-            if not unit.ticket.run and (not unit.claimed or unit.polled or unit.polls):
-                return True
+        mine = unit.ticket is not None and unit.ticket.agent == agent and not unit.ticket.run
+        if mine and unit.state is UnitState.HELD and (not unit.claimed or unit.polled or unit.polls):
+            return True
     return any(resource.queue[request_id].absent for request_id in resource.by_agent.get(agent, ()))
 
 

@@ -32,12 +32,24 @@ def next_deadline(resource: Resource) -> Deadline | None:
 
 
 def tick(draft: Draft) -> None:
-    """Do what is due. A deadline that was slept through gets one fresh interval before anybody loses anything."""
+    """Do what is due. A deadline that was slept through gets one fresh interval before anybody loses anything.
+
+    One unit at most is lost in a tick, and before anybody is asked: its going on may leave nobody waiting. What is
+    due besides has its turn in the next tick, which follows at once.
+    """
     for unit in draft.state.units:
         if unit.claim_at is not None and unit.claim_at.is_due(draft.now):
             _claim_due(draft, unit)
-        elif unit.poll_at is not None and unit.poll_at.is_due(draft.now):
-            _poll_due(draft, unit)
+            if draft.state.unit(unit.name).state is not unit.state:
+                return
+    due = [unit for unit in draft.state.units if unit.poll_at is not None and unit.poll_at.is_due(draft.now)]
+    silent = next((unit for unit in due if _is_silent(draft, unit)), None)
+    if silent is not None:
+        why = f"no answer to {POLLS_UNANSWERED_MAX} polls, {format_duration(draft.state.definition.poll_ms)} apart"
+        end_hold(draft, silent, why, silent=silent.server is None)
+        return
+    for unit in due:
+        _poll(draft, unit)
 
 
 def heard(draft: Draft, agent: str) -> None:
@@ -99,7 +111,18 @@ def release_hold(draft: Draft, unit: Unit, why: str) -> None:
 
 
 # --- straight helpers ---------------------------------------------------------------------
-def _poll_due(draft: Draft, unit: Unit) -> None:
+def _counts(draft: Draft, unit: Unit) -> bool:
+    """Before the time that the owner declared a silent poll does not count."""
+    return unit.until is None or unit.until.is_due(draft.now)
+
+
+def _is_silent(draft: Draft, unit: Unit) -> bool:
+    assert unit.poll_at is not None
+    late = unit.poll_at.was_slept_through(draft.now, LATE_MS)
+    return not late and unit.polls >= POLLS_UNANSWERED_MAX and _counts(draft, unit)
+
+
+def _poll(draft: Draft, unit: Unit) -> None:
     assert unit.poll_at is not None
     assert unit.ticket is not None
     poll_ms = draft.state.definition.poll_ms
@@ -107,16 +130,10 @@ def _poll_due(draft: Draft, unit: Unit) -> None:
     if unit.poll_at.was_slept_through(draft.now, LATE_MS):
         draft.event(Armed(unit.name, unit.fence, again, unit.claim_at))
         return
-    counts = unit.until is None or unit.until.is_due(draft.now)
-    if counts and unit.polls >= POLLS_UNANSWERED_MAX:
-        why = f"no answer to {POLLS_UNANSWERED_MAX} polls, {format_duration(poll_ms)} apart"
-        end_hold(draft, unit, why, silent=unit.server is None)
-        return
-    polls = unit.polls + 1 if counts else 0
+    polls = unit.polls + 1 if _counts(draft, unit) else 0
     draft.event(Polled(unit.ticket.agent, unit.name, unit.fence, polls, again))
-    poll = StillUsing(
-        unit.ticket.called, draft.state.key, unit.fence, len(draft.state.queue), poll_ms, polls >= POLLS_UNANSWERED_MAX
-    )
+    last = polls >= POLLS_UNANSWERED_MAX
+    poll = StillUsing(unit.ticket.called, draft.state.key, unit.fence, len(draft.state.queue), poll_ms, last)
     draft.tell(unit.ticket, poll)
 
 

@@ -1,0 +1,53 @@
+"""What most verbs do: one question, one answer, one exit code."""
+
+import os
+from typing import Any
+
+from interlock.adapters.cli.app import Given
+from interlock.adapters.cli.connection import Connection, Frame
+from interlock.adapters.cli.options import Failure
+from interlock.adapters.cli.short import show
+
+
+def ask_bus(kind: str, *, notices: bool = True, **fields: Any) -> Frame:
+    """Ask the bus itself, and return the body of its answer. Raises Failure for a refusal."""
+    with Connection(Given.options, notices=notices) as connection:
+        return body_of(connection.ask("supervisor", body={"type": kind, **fields}))
+
+
+def body_of(frame: Frame) -> Frame:
+    """The body of an answer. Raises Failure for a refusal."""
+    body: Frame = frame["body"]
+    if body.get("type") == "REFUSED":
+        raise Failure(int(frame.get("exit", 74)), body["why"], body["code"])
+    return body
+
+
+def say_to_coordinator(kind: str, **fields: Any) -> int:
+    """Send a message as the words of the contract, show the answer, return the exit code."""
+    with Connection(Given.options) as connection:
+        frame = connection.ask("coordinator", body={"type": kind, **fields})
+        show(frame, Given.options)
+        return int(frame.get("exit", 0))
+
+
+def here() -> str:
+    """The git top of the current directory, as the bus compares it; "-" outside of any worktree."""
+    from interlock.adapters.callers import git_top
+
+    try:
+        return git_top(os.getcwd()) or "-"
+    except OSError:
+        raise Failure(64, "the current directory is gone: cd into one that exists") from None
+
+
+def milliseconds(duration: str, what: str) -> int | None:
+    """A duration option; None where it was not given. Raises Failure 64."""
+    from interlock.protocol.durations import parse_duration
+
+    if not duration:
+        return None
+    ms = parse_duration(duration)
+    if ms is None:
+        raise Failure(64, f"{what} {duration!r} is no duration: 30s, 10m, 1h30m")
+    return ms

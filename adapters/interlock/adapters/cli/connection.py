@@ -1,0 +1,219 @@
+"""The command's connection: blocking, small, standard library only. It knows frames, not what they mean.
+
+A supervisor that goes away under a question is asked again, with the same id: nothing is ever done twice.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import time
+from typing import Any
+
+from interlock.adapters.cli.options import Failure, Options, say_err
+from interlock.adapters.paths import Home, find_home
+
+ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
+CONNECT_S = 2.0
+AGAIN_S = 10.0  # how long a lost supervisor is looked for
+Frame = dict[str, Any]
+
+
+class Lost(Exception):
+    """The other end closed the connection, or broke off."""
+
+
+class Connection:
+    """One session with the supervisor. Args: notices: show the agent's unread news first, on stderr."""
+
+    def __init__(self, options: Options, *, notices: bool = True, quiet_about: str = "") -> None:
+        self.options = options
+        self.home = find_home(options.home)
+        self.welcome: Frame = {}
+        self._notices = notices
+        self._quiet_about = quiet_about
+        self._shown: list[str] = []
+        self._socket: socket.socket | None = None
+        self._buffer = b""
+
+    def __enter__(self) -> "Connection":
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self, *, start: bool = True) -> None:
+        """Connect, starting a supervisor where none runs and one may be started; then say hello.
+
+        Raises:
+            Failure: exit 69, with the reason; 64 where the home cannot be used.
+        """
+        self.close()
+        self._socket = self._connect(start)
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = ""
+        hello = {
+            "agent": self.options.name,
+            "how": self.options.how,
+            "cwd": cwd,
+            "user": os.environ.get("USER", "") if os.isatty(0) else "",
+            "notices": self._notices,
+        }
+        self._send({"hello": hello})
+        try:
+            self.welcome = self.receive(ANSWER_S).get("welcome", {})
+        except Lost:
+            raise Failure(69, "the supervisor closed the connection at once: see bus up --foreground") from None
+        self._show_notices()
+
+    def ask(self, to: str, *, again: bool = True, message_id: str = "", **content: Any) -> Frame:
+        """Send one envelope and wait for its answer; other frames that come meanwhile are kept for `receive`.
+
+        Args:
+            again: ask a new supervisor with the same id where this one is lost.
+            content: text, body or args, and what else an envelope has.
+        """
+        envelope = {"id": message_id or new_id(), "to": to, **content}
+        until = time.monotonic() + AGAIN_S
+        while True:
+            try:
+                self._send(envelope)
+                return self.answer_to(envelope["id"])
+            except Lost:
+                if not again or time.monotonic() > until:
+                    raise Failure(69, f"the supervisor went away; ask again: the id was {envelope['id']}") from None
+                time.sleep(0.1)
+                self.open()
+
+    def tell(self, to: str, **content: Any) -> None:
+        """Send an envelope whose answer nobody waits for."""
+        with contextlib.suppress(Lost):
+            self._send({"id": new_id(), "to": to, **content})
+
+    def answer_to(self, message_id: str) -> Frame:
+        """The frame that answers that message. Raises Lost, and Failure after 10 s."""
+        until = time.monotonic() + ANSWER_S
+        while True:
+            frame = self.receive(until - time.monotonic())
+            if not frame:
+                raise Failure(
+                    69, f"the supervisor does not answer; nothing is known, ask again: the id was {message_id}"
+                )
+            unread = "reply_to" not in frame and frame.get("body", {}).get("type") == "REFUSED"
+            if unread or frame.get("reply_to", "") == message_id:
+                for note in frame.get("notes", ()):
+                    say_err(note)
+                return frame
+
+    def receive(self, timeout_s: float | None) -> Frame:
+        """The next frame; an empty one where none came in time. Raises Lost."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while b"\n" not in self._buffer:
+            if self._socket is None:
+                raise Lost
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return {}
+            self._socket.settimeout(left)
+            try:
+                chunk = self._socket.recv(262144)
+            except TimeoutError:
+                return {}
+            except OSError:
+                raise Lost from None
+            if not chunk:
+                raise Lost
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        frame: Frame = json.loads(line)
+        return frame
+
+    def agent(self) -> str:
+        """Who I am. Raises Failure 64 where nobody can tell."""
+        name = self.welcome.get("agent", "")
+        if not name:
+            raise Failure(64, self.welcome.get("why", "") or "say who you are: --as NAME")
+        return str(name)
+
+    def close(self) -> None:
+        """Ack what was shown, and leave."""
+        if self._socket is not None:
+            if self._shown:
+                self.tell("supervisor", body={"type": "ACK", "ids": self._shown})
+                self._shown = []
+            self._socket.close()
+            self._socket = None
+            self._buffer = b""
+
+    def seen(self, ids: list[str]) -> None:
+        """These messages have been shown: they are acked at the end of the session."""
+        self._shown += ids
+
+    def _show_notices(self) -> None:
+        for message_id, resource, line in self.welcome.get("notices", ()):
+            self._shown.append(message_id)
+            if not (self._quiet_about and resource == self._quiet_about and line.startswith("GRANTED")):
+                say_err(line)
+
+    def _send(self, value: Frame) -> None:
+        if self._socket is None:
+            raise Lost
+        try:
+            self._socket.settimeout(ANSWER_S)
+            self._socket.sendall(json.dumps(value, ensure_ascii=True).encode() + b"\n")
+        except TimeoutError:
+            raise Failure(69, "the supervisor does not take messages: see bus status, or its log") from None
+        except OSError:
+            raise Lost from None
+
+    def _connect(self, start: bool) -> socket.socket:
+        try:
+            return connect(self.home)
+        except FileNotFoundError:
+            if not start:
+                raise Failure(69, f"no supervisor runs for {self.home.root}: bus up") from None
+        from interlock.adapters.cli.starting import autostart
+
+        autostart(self.home)
+        try:
+            return connect(self.home)
+        except OSError as error:
+            raise Failure(
+                69, f"the supervisor was started but cannot be reached ({error.strerror}): see its log"
+            ) from None
+
+
+def connect(home: Home) -> socket.socket:
+    """A connected socket. Raises FileNotFoundError where no supervisor listens, else Failure."""
+    path = str(home.socket())
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_S)
+    try:
+        connection.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
+        connection.close()
+        raise FileNotFoundError(error.errno, error.strerror) from None
+    except TimeoutError:
+        connection.close()
+        raise Failure(69, "the supervisor does not accept connections (stopped, or overloaded): try again") from None
+    except OSError as error:
+        connection.close()
+        if error.errno in {errno.EPERM, errno.EACCES}:
+            raise Failure(
+                69, f"this program may not use {path} (a sandbox?): allow it that Unix socket, and its directory"
+            ) from None
+        raise Failure(69, f"{path} cannot be reached: {error.strerror}") from None
+    return connection
+
+
+def new_id() -> str:
+    """A UUIDv7, without the import of uuid."""
+    value = (int(time.time() * 1000) & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

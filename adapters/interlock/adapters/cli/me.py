@@ -1,0 +1,38 @@
+"""`bus me`: everything an agent needs that has lost its memory."""
+
+from interlock.adapters.cli.app import Given
+from interlock.adapters.cli.options import say_out
+
+
+def command() -> int:
+    """Who you are, what you hold, where you stand, what is unread, each with its next command."""
+    import time
+
+    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.connection import Connection
+    from interlock.adapters.cli.output import one_line, say_json
+    from interlock.protocol.durations import format_age
+
+    with Connection(Given.options) as connection:
+        connection.agent()
+        me = body_of(connection.ask("supervisor", body={"type": "ME"}))
+    if Given.options.json:
+        say_json({key: value for key, value in me.items() if key != "type"})
+        return 0
+    bound = f"bound to {me['bound_to']}" if me["bound_to"] else "not bound" if me["incarnation"] else "not joined yet"
+    say_out(f"{me['agent']} ({me['how']}), {bound}")
+    for ticket in me["tickets"]:
+        age = format_age(int(time.time() * 1000) - ticket.get("since_ms", 0))
+        words = [ticket["resource"], ticket["state"]]
+        words += [f"position {ticket['position']}"] if ticket.get("position") else []
+        words += [ticket["url"]] if ticket.get("url") else []
+        words += [f"fence {ticket['fence']}"] if ticket.get("fence") else []
+        words += [f"since {age}"]
+        words += [f'for "{one_line(ticket["purpose"])}"'] if ticket.get("purpose") else []
+        say_out(f"  {' '.join(words)} - next: {ticket['next']}")
+    if not me["tickets"]:
+        say_out("  you hold nothing and wait for nothing - next: bus request RESOURCE")
+    for lost in me["lost"]:
+        say_out(f"  {one_line(lost)}")
+    say_out(f"  {me['unread']} unread" + (" - next: bus inbox" if me["unread"] else ""))
+    return 0

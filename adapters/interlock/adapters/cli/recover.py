@@ -1,0 +1,32 @@
+"""`bus recover`: a person has looked, and confirms that the old use has ended."""
+
+import os
+
+import typer
+
+from interlock.adapters.cli.app import Given
+
+
+def command(
+    resource: str = typer.Argument(...),
+    confirm: str = typer.Option("", "--confirm", metavar="CODE", help="The code printed with the evidence."),
+) -> int:
+    """Show why a resource is in doubt; with the code printed there, set it free."""
+    from interlock.adapters.cli.asking import ask_bus
+    from interlock.adapters.cli.options import Failure, say_out
+    from interlock.adapters.cli.output import one_line, say_json
+
+    if confirm and not os.isatty(0):
+        raise Failure(77, "recovering is for a person at a terminal: run it in one", "CAPABILITY_DENIED")
+    answer = ask_bus("RECOVER", resource=resource, code=confirm)
+    if answer["type"] == "EVIDENCE":
+        if Given.options.json:
+            say_json({key: value for key, value in answer.items() if key != "type"})
+        else:
+            for why in answer["why"]:
+                say_out(f"{resource}: {one_line(why)}")
+            say_out("look whether anything of it still runs; if nothing does:")
+            say_out(f"  bus recover {resource} --confirm {answer['code']}")
+        return 75
+    say_json({"recovered": resource}) if Given.options.json else say_out(f"RECOVERED {resource}")
+    return 0

@@ -1,0 +1,234 @@
+"""`bus run`: waits, prepares, runs, gives back, whatever happens. Exit codes as those of timeout(1).
+
+    REQUEST (a ticket of its own) ──▶ GRANTED ──▶ keeper up ──▶ ADMIT (durable) ──▶ GO ──▶ the command
+    its end, however it comes ──▶ its whole tree gone ──▶ released
+
+The command keeps this terminal, directory, environment and standard streams. If this process is killed while the
+command runs, the keeper ends the command's tree, and the bus sees it.
+"""
+
+import contextlib
+import os
+import secrets
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+import typer
+
+from interlock.adapters.cli.app import Given
+from interlock.adapters.cli.connection import Connection, Frame, Lost, new_id
+from interlock.adapters.cli.options import Failure, fail, say_err
+from interlock.protocol.codes import Exit
+
+SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+LOOK_S = 15.0
+LEAVE_S = 2.0  # how long a command's last processes may take to go before it is said that they stay
+
+
+class Told(Exception):
+    """A signal told us to end. Args: signum."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+def command(
+    words: list[str] = typer.Argument(..., metavar="-- COMMAND…"),
+    resource: list[str] = typer.Option([], "--resource", "-r", metavar="R", help="What the command needs."),
+    time_: str = typer.Option("", "--time", help="How long you expect it to take."),
+    wait: str = typer.Option("", "--wait", help="How long to wait for the grant (default: [bus] wait, 5m)."),
+    purpose: str = typer.Option("", "--for", help="What for; default: the command."),
+) -> int:
+    """Run a command under a resource: wait for it, run, give it back, whatever happens."""
+    try:
+        return _command(words, resource, time_, wait, purpose)
+    except Failure as failure:
+        usage = failure.exit_code in {Exit.USAGE, Exit.CONFIG}
+        code = failure.exit_code if usage or failure.exit_code >= Exit.RUN_TIMED_OUT else Exit.RUN_BUS_FAILED
+        return fail(Failure(int(code), str(failure), failure.code), Given.options.json)
+
+
+def _command(words: list[str], resources: list[str], time_: str, wait: str, purpose: str) -> int:
+    from interlock.adapters.cli.asking import here, milliseconds
+
+    if not resources:
+        raise Failure(64, "say what the command needs: bus run --resource R -- COMMAND")
+    if len(resources) > 1:
+        why = "several resources at once come with a later version: name one"
+        raise Failure(64, why, "CAPABILITY_DENIED")
+    worktree = here()
+    request = {
+        "type": "REQUEST",
+        "resource": resources[0],
+        "worktree": os.getcwd() if worktree == "-" else worktree,
+        "purpose": (purpose or " ".join(words))[:1024],
+        "time_ms": milliseconds(time_, "--time"),
+        "run": True,
+    }
+    wait_ms = milliseconds(wait, "--wait") if wait not in {"0", "0s"} else 0
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, _told)
+    with Connection(Given.options, quiet_about=resources[0]) as connection:
+        connection.agent()
+        ticket = new_id()
+        try:
+            granted = _wait_for_grant(connection, ticket, request, wait_ms)
+        except (Told, KeyboardInterrupt) as told:
+            _withdraw(connection, ticket, resources[0])
+            return 128 + (told.signum if isinstance(told, Told) else signal.SIGINT)
+        return _run(connection, resources[0], granted, words)
+
+
+def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms: int | None) -> Frame:
+    """GRANTED's body. Raises Failure: 124 when time is up, after withdrawing; 125 where it is refused."""
+    until, shown = 0.0, ""
+    while True:
+        frame = connection.ask("coordinator", message_id=ticket, body=request)
+        body: Frame = frame["body"]
+        if not until:
+            limit_ms = connection.welcome.get("run_wait_ms", 300_000) if wait_ms is None else wait_ms
+            until = time.monotonic() + limit_ms / 1000
+        while body.get("type") == "QUEUED":
+            line = "waiting: " + frame["text"].partition("; do not use")[0]
+            if line != shown and until > time.monotonic() + 0.2:
+                say_err(line)
+            shown = line
+            left = min(LOOK_S, until - time.monotonic())
+            try:
+                news = connection.receive(left) if left > 0 else {}
+            except Lost:
+                break
+            if news.get("body", {}).get("request_id") == ticket:
+                frame, body = news, news["body"]
+            elif time.monotonic() >= until:
+                _withdraw(connection, ticket, request["resource"])
+                raise Failure(
+                    Exit.RUN_TIMED_OUT, f"{request['resource']} was not free in time; your place is kept 2 min"
+                )
+            elif not news:
+                break
+        if body.get("type") == "GRANTED":
+            return body
+        if body.get("type") != "QUEUED":
+            raise Failure(int(frame.get("exit") or 77), frame.get("text", "refused"))
+
+
+def _run(connection: Connection, resource: str, granted: Frame, words: list[str]) -> int:
+    import anyio
+
+    return anyio.run(_execute, connection, resource, granted, words)
+
+
+async def _execute(connection: Connection, resource: str, granted: Frame, words: list[str]) -> int:
+    """Start the keeper, have the command admitted, let it go, and bring home how it ended."""
+    import anyio
+    import msgspec
+
+    from interlock.adapters.launches import Ended, Gone, LaunchFailed, LaunchSpec, start_keeper
+
+    launch = f"run-{granted['fence']}-{secrets.token_hex(3)}"
+    spec = LaunchSpec(
+        argv=tuple(words),
+        cwd=os.getcwd(),
+        env={**os.environ, **_variables(connection, granted)},
+        result=str(connection.home.launches / f"{launch}.jsonl"),
+        launch=launch,
+        attached=True,
+    )
+    try:
+        keeper = await start_keeper(spec, stdin=None, stdout=None, stderr=None, new_session=False)
+    except LaunchFailed as error:
+        _give_back(connection, resource, granted)
+        raise Failure(Exit.RUN_BUS_FAILED, str(error)) from None
+    identity = msgspec.to_builtins(keeper.identity)
+    code, ended, gone = int(Exit.RUN_BUS_FAILED), False, False
+    try:
+        async with anyio.create_task_group() as tasks:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+
+                async def pass_on() -> None:
+                    async for signum in signals:
+                        if signum != signal.SIGINT:
+                            keeper.stop()
+                        elif not os.isatty(0):  # from a terminal the command has it already
+                            keeper.signal(signum)
+
+                tasks.start_soon(pass_on)
+                body = {"type": "ADMIT", "resource": granted["key"], "fence": granted["fence"], "launch": launch}
+                frame = connection.ask("supervisor", body={**body, "keeper": identity, "command": words[0]})
+                if frame["body"].get("type") != "ADMITTED":
+                    raise Failure(Exit.RUN_BUS_FAILED, frame.get("text", "the command was not admitted"))
+                await keeper.go()
+                with anyio.CancelScope() as scope:
+                    async for event in keeper.events:
+                        if isinstance(event, Ended):
+                            ended = True
+                            code = event.code if event.code is not None else 128 + (event.signal or 0)
+                            if event.error:
+                                say_err(f"bus: {words[0]}: {event.error.partition(': ')[2] or event.error}")
+                            scope.deadline = anyio.current_time() + LEAVE_S
+                        gone = gone or isinstance(event, Gone)
+                tasks.cancel_scope.cancel()
+    except* Failure as group:
+        _give_back(connection, resource, granted)
+        raise group.exceptions[0] from None
+    except* LaunchFailed as group:
+        say_err(f"bus: {group.exceptions[0]}")
+    finally:
+        keeper.close()
+    if ended and not gone:
+        say_err(f"bus: processes of {words[0]} are left in the background: {resource} stays taken until they end")
+    elif gone and not granted.get("shared"):
+        _report(connection, granted["key"], launch, identity)
+    return code
+
+
+def _variables(connection: Connection, granted: Frame) -> dict[str, str]:
+    return {
+        "BUS_RESOURCE": granted["key"],
+        "BUS_FENCE": str(granted["fence"]),
+        "BUS_UNIT": granted.get("unit", ""),
+        "BUS_AGENT": connection.agent(),
+        "BUS_WORKTREE": granted.get("worktree", "-"),
+        "BUS_RESOURCE_URL": granted.get("url", ""),
+        "BUS_HOME": str(connection.home.root),
+    }
+
+
+def _report(connection: Connection, key: str, launch: str, keeper: Any) -> None:
+    """Tell the bus that the tree is gone, so that our exit means that the resource is free. It would notice anyway."""
+    body = {"type": "ENDED", "resource": key, "launch": launch, "keeper": keeper}
+    with contextlib.suppress(Failure, Lost):
+        connection.ask("supervisor", body=body, again=False)
+
+
+def _give_back(connection: Connection, resource: str, granted: Frame) -> None:
+    """Nothing was executed: the grant goes back at once."""
+    if granted.get("shared"):
+        return
+    try:
+        connection.ask("coordinator", again=False, body={"type": "RELEASE", "resource": granted["key"],
+                                                         "fence": granted["fence"]})  # fmt: skip
+    except (Failure, Lost):
+        say_err(f"bus: {resource} could not be given back: it is free again once this process is gone")
+
+
+def _withdraw(connection: Connection, ticket: str, resource: str) -> None:
+    """Leave the queue; a second Ctrl-C leaves it to the bus, which sees that we are gone."""
+    try:
+        body = {"type": "CANCEL", "resource": resource, "request_id": ticket}
+        frame = connection.ask("coordinator", again=False, body=body)
+        if frame["body"].get("type") == "REFUSED":  # granted at the same moment
+            held = connection.ask("coordinator", again=False, message_id=ticket, body={
+                "type": "REQUEST", "resource": resource, "run": True})["body"]  # fmt: skip
+            if held.get("type") == "GRANTED":
+                _give_back(connection, resource, held)
+    except (Failure, Lost, KeyError):
+        pass
+
+
+def _told(signum: int, _: FrameType | None) -> None:
+    raise Told(signum)

@@ -1,0 +1,112 @@
+"""Starting a supervisor in the background: by `bus up`, or by any command that needs one and may start it."""
+
+import os
+import select
+import subprocess
+import sys
+import time
+
+from interlock.adapters.cli.options import Failure
+from interlock.adapters.paths import BadHome, Home
+
+START_S = 20.0  # interpreter, imports, replay
+ANSWER_S = 2.0
+
+
+def autostart(home: Home) -> None:
+    """Start a supervisor because a command needs one. Raises Failure 69 where that is not allowed."""
+    if os.environ.get("BUS_AUTOSTART") == "0":
+        raise Failure(69, "no supervisor runs, and BUS_AUTOSTART=0 forbids to start one: bus up")
+    if home.down.exists():
+        raise Failure(69, "the bus was taken down with bus down: bus up starts it again")
+    if os.environ.get("BUS_LAUNCH"):
+        raise Failure(69, "no supervisor runs, and one started from inside a bus run would end with it: bus up outside")
+    start(home)
+
+
+def start(home: Home) -> bool:
+    """Start a supervisor, detached, and wait until it serves.
+
+    Returns:
+        False where another one runs already.
+
+    Raises:
+        Failure: it did not come up; the sentence is its own.
+    """
+    try:
+        home.create()
+    except BadHome as error:
+        raise Failure(73, str(error)) from None
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "interlock.adapters.cli.daemon", str(home.root), str(writing)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(writing,),
+            start_new_session=True,
+            cwd="/",
+            env=_environment(),
+        )
+    finally:
+        os.close(writing)
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        word = _read_word(pipe.fileno())
+    process.returncode = 0  # it is not ours to wait for: it detaches, and its parent leaves at once
+    return _judge(home, word)
+
+
+def _judge(home: Home, word: str) -> bool:
+    kind, _, rest = word.partition(" ")
+    if kind == "READY":
+        return True
+    if kind == "RUNNING":
+        _wait_until_it_serves(home)
+        return False
+    if kind == "FAILED":
+        code, _, why = rest.partition(" ")
+        raise Failure(int(code), why)
+    raise Failure(69, f"the supervisor did not come up: see {home.logs / 'supervisor.log'}, or bus up --foreground")
+
+
+def _wait_until_it_serves(home: Home) -> None:
+    """Another one holds the lock: it is coming up, or it hangs."""
+    from interlock.adapters.cli.connection import connect
+
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        try:
+            with connect(home) as connection:
+                connection.settimeout(ANSWER_S)
+                connection.sendall(b'{"to":"supervisor","id":"up","body":{"type":"PING"}}\n')
+                if connection.recv(65536):
+                    return
+        except TimeoutError:
+            break
+        except OSError:
+            time.sleep(0.05)
+    from interlock.adapters.flock import holder
+
+    pid = holder(home.lock).get("pid", "unknown")
+    raise Failure(69, f"a supervisor (pid {pid}) holds {home.lock} but does not answer: end it, or wait for it")
+
+
+def _read_word(fd: int) -> str:
+    """The line that the starting supervisor says; "" where it ends without one, or takes too long."""
+    data = b""
+    until = time.monotonic() + START_S
+    while not data.endswith(b"\n"):
+        ready, _, _ = select.select([fd], [], [], max(0.0, until - time.monotonic()))
+        chunk = os.read(fd, 65536) if ready else b""
+        if not chunk:
+            break
+        data += chunk
+    return data.decode("utf-8", "replace").strip()
+
+
+def _environment() -> dict[str, str]:
+    """The supervisor keeps no agent's environment. BUS_HOME goes as an argument."""
+    from interlock.adapters.launches import server_environment
+
+    return server_environment(os.environ, {})

@@ -1,0 +1,59 @@
+"""`bus status`: owner, age, queue."""
+
+from typing import Any
+
+import typer
+
+from interlock.adapters.cli.app import Given
+from interlock.adapters.cli.options import say_out
+
+
+def command(resource: str = typer.Argument("")) -> int:
+    """Who has what, since when, who waits; --json for programs."""
+    from interlock.adapters.cli.asking import ask_bus
+    from interlock.adapters.cli.output import one_line, say_json, say_table
+    from interlock.protocol.names import short_name
+
+    status = ask_bus("STATUS", resource=resource)
+    if Given.options.json:
+        say_json({"resources": status["resources"]})
+        return 0
+    if not status["resources"]:
+        say_out("no resource is declared or in use: declare one in bus.toml, or ask for machine/NAME")
+        return 0
+    rows = []
+    for each in status["resources"]:
+        held = [_holder(holder) for holder in each["holders"]]
+        queue = ", ".join(f"{w['position']}. {w['agent']} ({_age(w['waiting_s'])})" for w in each["queue"][:5])
+        more = f" and {len(each['queue']) - 5} more" if len(each["queue"]) > 5 else ""
+        name = short_name(each["resource"]) if each["declared"] else each["resource"]
+        rows.append([name, each["state"], "; ".join(held) or "-", queue + more or "-", each["reach"].get("url", "")])
+    say_table(["RESOURCE", "STATE", "OWNER", "WAITING", "URL"], rows)
+    for each in status["resources"]:
+        reach = each["reach"]
+        if reach.get("worktree"):
+            at = f" at commit {reach['commit']}" if reach.get("commit") else ""
+            say_out(f"{short_name(each['resource'])} runs from {one_line(reach['worktree'])}{at} (pid {reach['pid']})")
+        if each.get("why"):
+            say_out(f"{short_name(each['resource'])}: {one_line(each['why'])} - {_mend(each)}")
+    return 0
+
+
+def _holder(holder: dict[str, Any]) -> str:
+    step = f", {holder['step']}ing" if holder["step"] == "start" else f", {holder['step']}" if holder["step"] else ""
+    what = f' "{holder["purpose"]}"' if holder["purpose"] else ""
+    since = f" since {_age(holder['held_s'])}" if holder["since"] else ""
+    running = f" running {holder['commands'][0]['command']}" if holder["commands"] else ""
+    return f"{holder['agent']}{since}{step}{what}{running}"
+
+
+def _mend(resource: dict[str, Any]) -> str:
+    if resource["state"] == "recovery_required":
+        return f"look at it, then: bus recover {resource['resource'].rpartition('/')[2]}"
+    return "end that process yourself if it is yours; the hand-over then goes on by itself"
+
+
+def _age(seconds: int) -> str:
+    from interlock.protocol.durations import format_age
+
+    return format_age(seconds * 1000)

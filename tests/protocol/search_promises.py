@@ -1,0 +1,388 @@
+"""The promises of the contract, checked on every step of the search.
+
+`follow` plays one move, compares what the machine did with what the world knows to be true, and returns the world
+after it. It raises `Broken` with the promise that does not hold; what it knows it has from commands and events alone.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from tests.protocol.search_world import INTERVAL_MS, Hold, Move, World
+
+from interlock.protocol.definition import Kind
+from interlock.protocol.messages import Extend, Granted, Queued, Release, Request, Restart, StillUsing
+from interlock.protocol.outcome import Outcome, Send, fold
+from interlock.protocol.resource import decide
+from interlock.protocol.resource_commands import (
+    Admit,
+    AgentGone,
+    Go,
+    Heard,
+    LaunchGone,
+    Mail,
+    Recover,
+    ResourceCommand,
+    Resume,
+    RunStep,
+    ServerGone,
+    StepFailure,
+    StepResult,
+    Tick,
+    WrapperGone,
+)
+from interlock.protocol.resource_events import (
+    Draining,
+    HoldExtended,
+    HoldGranted,
+    HoldReleased,
+    HoldRevoked,
+    PassedOver,
+    PrepareFailed,
+    Recovered,
+    RecoveryRequired,
+    Requested,
+    ResourceEvent,
+    Returned,
+    Started,
+    StepStarted,
+    TicketCancelled,
+)
+from interlock.protocol.resource_evolve import evolve
+from interlock.protocol.resource_state import Resource, StepKind, UnitState, wants_to_hear
+
+RESOURCE = msgspec.json.Decoder(Resource)
+EVENTS = msgspec.json.Decoder(tuple[ResourceEvent, ...])
+ENCODE = msgspec.json.Encoder().encode
+REMEMBERED_MS = 120_000
+
+
+class Broken(AssertionError):
+    """A promise does not hold; str() says which."""
+
+
+def hold_to(promise: str, kept: object, *seen: object) -> None:
+    if not kept:
+        raise Broken(" ".join([promise, *map(str, seen)]))
+
+
+def follow(world: World, move: Move) -> World:
+    _, command, wait_ms = move
+    if isinstance(command, Resume):
+        world = replace(world, resource=RESOURCE.decode(ENCODE(world.resource)))
+    before = world
+    world = _truth(replace(world, now_ms=world.now_ms + wait_ms, depth=world.depth + 1), command)
+    outcome = decide(before.resource, command, world.now())
+    if outcome.events:
+        _replays(before.resource, outcome)
+    for event in outcome.events:
+        world = _take_in(world, before, command, event)
+    world = replace(world, resource=outcome.state)
+    world = _orders(world, command, outcome)
+    world = _said(world, before, command, outcome)
+    if outcome.events:
+        _stands(world)
+        world = _quiet(world)
+    return world
+
+
+# --- what the command itself tells of the world -----------------------------------------------
+def _truth(world: World, command: ResourceCommand) -> World:
+    match command:
+        case LaunchGone(launch=launch):
+            return replace(world, commands={k: v for k, v in world.commands.items() if k != launch})
+        case AgentGone(agent, incarnation):
+            return replace(world, incarnation={**world.incarnation, agent: incarnation + 1})
+        case Mail(agent, _, id_, Request(run=False)):
+            world = replace(world, last_id={**world.last_id, agent: id_})
+        case StepResult(unit, _, None):
+            step = world.resource.unit(unit).step
+            return _tree(world, unit, None) if step is not None and step.kind is StepKind.STOP else world
+        case StepResult(unit, _, server) if server is not None:
+            return _tree(world, unit, (server.worktree, "up"))
+        case StepFailure(unit, _, _, proved, never_started):
+            step = world.resource.unit(unit).step
+            starting = step is not None and step.kind is StepKind.START
+            if not proved or (not starting and step is not None and step.kind is StepKind.STOP):
+                where = world.trees.get(unit, ("?", ""))[0]
+                return _tree(world, unit, (where, "doubt"))
+            return _tree(world, unit, None) if starting and not never_started else world
+        case ServerGone(unit, _, _, proved, alive):
+            where = world.trees[unit][0]
+            return _tree(world, unit, (where, "remnant") if alive else None if proved else (where, "doubt"))
+    match command:
+        case Mail(sender=agent, body=Request() | Extend() | Restart()) | Heard(agent):
+            quiet = {f: _heard(h) if h.agent == agent and not h.run else h for f, h in world.holds.items()}
+            return replace(world, holds=quiet)
+    return world
+
+
+def _heard(hold: Hold) -> Hold:
+    return replace(hold, polls=(), noticed=True)
+
+
+def _tree(world: World, unit: str, tree: tuple[str, str] | None) -> World:
+    trees = {k: v for k, v in world.trees.items() if k != unit}
+    return replace(world, trees=trees if tree is None else {**trees, unit: tree})
+
+
+# --- restart is replay ------------------------------------------------------------------------
+def _replays(before: Resource, outcome: Outcome[Resource, ResourceEvent]) -> None:
+    events = EVENTS.decode(ENCODE(outcome.events))
+    replayed = fold(evolve, RESOURCE.decode(ENCODE(before)), events)
+    hold_to("restart is replay: the events, read back, make the same state", replayed == outcome.state)
+    hold_to("restart is replay: and the same queue", [*replayed.queue] == [*outcome.state.queue])
+
+
+# --- what the events say ------------------------------------------------------------------------
+def _take_in(world: World, before: World, command: ResourceCommand, event: ResourceEvent) -> World:
+    seq = world.seq
+    world = replace(world, seq=seq + 1)
+    match event:
+        case Requested(agent, ticket):
+            kept = world.remembered.get(agent)
+            arrival = world.arrived + 1
+            if kept is not None and kept[1] > world.now_ms:
+                arrival = kept[0]
+            hold_to("a newcomer goes to the back, a remembered place is kept", ticket.arrival == arrival, event)
+            remembered = {k: v for k, v in world.remembered.items() if k != agent}
+            arrived = max(world.arrived, ticket.arrival)
+            places = {**world.places, ticket.request_id: arrival}
+            return replace(world, remembered=remembered, arrived=arrived, places=places)
+        case Returned(_, request_id):
+            return replace(world, absent=world.absent - {request_id})
+        case TicketCancelled(agent, request_id, why, _, remember):
+            hold_to("a ticket ends with a reason", why and request_id in world.places, event)
+            if remember is not None:
+                kept = (world.places[request_id], world.now_ms + REMEMBERED_MS)
+                world = replace(world, remembered={**world.remembered, agent: kept})
+            return _gone(world, request_id)
+        case PrepareFailed(_, _, request_id, why):
+            hold_to("a ticket ends with a reason", why and request_id in world.places, event)
+            return _gone(world, request_id)
+        case StepStarted(unit=unit, request_id=request_id) if request_id:
+            _is_next(world, request_id)
+            _is_free(world, unit)
+            return replace(world, served={**world.served, unit: request_id})
+        case HoldGranted():
+            return _granted(world, event, seq)
+        case HoldExtended(fence=fence, until=until):
+            hold = world.holds[fence]
+            until_ms = until.mono_ms if until is not None else hold.until_ms
+            return _holds(world, fence, replace(hold, until_ms=until_ms))
+        case Started(_, unit, fence, launch):
+            hold_to("a command runs under a live hold only", fence in world.holds, event)
+            commands = {**world.commands, launch.launch: (unit, fence)}
+            return replace(_holds(world, fence, _heard(world.holds[fence])), commands=commands)
+        case Draining(fence=fence, why=why):
+            hold_to("a hold that drains is live and has a reason", why and fence in world.holds, event)
+            _may_end(world, before, command, event, world.holds[fence], fence, draining=True)
+            return _holds(world, fence, replace(world.holds[fence], draining=True))
+        case HoldReleased(fence=fence) | HoldRevoked(fence=fence) | PassedOver(fence=fence):
+            hold_to("a hold ends once", fence in world.holds, event)
+            hold_to("a hold ends with a reason", event.why)
+            hold = world.holds[fence]
+            _may_end(world, before, command, event, hold, fence)
+            world = _holds(world, fence, None)
+            if isinstance(event, PassedOver):
+                return replace(world, absent=world.absent | {hold.request_id})
+            return _gone(world, hold.request_id)
+        case RecoveryRequired(unit=unit, why=why):
+            unproved = isinstance(command, StepFailure | ServerGone | LaunchGone)
+            hold_to("only what is not proved needs a recovery, and it says why", unproved and why, event)
+            served = {k: v for k, v in world.served.items() if k != unit}
+            world = replace(world, doubt=world.doubt | {unit}, served=served)
+            for fence, hold in world.holds.items():
+                if hold.unit == unit:
+                    world = _gone(_holds(world, fence, None), hold.request_id)
+        case Recovered(unit):
+            hold_to("only a person ends a doubt", isinstance(command, Recover) and unit in world.doubt, event)
+            hold_to("nobody confirms away a living command", not _commands(world, unit), event)
+            world = replace(world, doubt=world.doubt - {unit})
+            if world.trees.get(unit, ("", ""))[1] in {"doubt", "remnant"}:
+                world = _tree(world, unit, None)
+    return world
+
+
+def _granted(world: World, event: HoldGranted, seq: int) -> World:
+    hold_to("fences grow and are never used again", event.fence > world.fence, event)
+    hold_to("a fence is the number of its grant", event.fence == seq, event)
+    _is_free(world, event.unit)
+    if world.served.get(event.unit) != event.request_id:
+        _is_next(world, event.request_id)
+    until_ms = event.until.mono_ms if event.until is not None else 0
+    run = event.request_id.endswith("r")  # as `search_world.moves` names it
+    hold = Hold(event.unit, event.agent, event.request_id, run, world.now_ms, until_ms, event.claimed)
+    served = {k: v for k, v in world.served.items() if k != event.unit}
+    return replace(world, served=served, fence=event.fence, holds={**world.holds, event.fence: hold})
+
+
+def _is_free(world: World, unit: str) -> None:
+    hold_to("live grants never exceed the units", all(h.unit != unit for h in world.holds.values()), unit)
+    hold_to("no unit is given on while a command lives on it", not _commands(world, unit), unit)
+    hold_to("what needs a recovery is not given", unit not in world.doubt, unit)
+
+
+def _is_next(world: World, request_id: str) -> None:
+    hold_to("an absent ticket is not granted", request_id not in world.absent, request_id)
+    held = {hold.request_id for hold in world.holds.values()}
+    preparing = {*world.served.values()}
+    mine = world.places[request_id]
+    for other, place in world.places.items():
+        before_me = place < mine and other not in held | world.absent | preparing
+        hold_to("nobody is overtaken in the queue", not before_me, other, "stood before", request_id)
+
+
+def _may_end(
+    world: World, before: World, command: ResourceCommand, event: Any, hold: Hold, fence: int, *, draining: bool = False
+) -> None:
+    """Nobody alive and answering loses a hold, and none ends while a command lives under it."""
+    if not draining:
+        under = [launch for launch, (_, of) in world.commands.items() if of == fence]
+        hold_to("while a command lives, its hold does not end", not under, event)
+    match command:
+        case Mail(sender=sender, body=Release()):
+            right = isinstance(event, HoldReleased) and sender == hold.agent
+        case AgentGone(agent):
+            right = isinstance(event, HoldRevoked | Draining) and agent == hold.agent and not hold.run
+        case WrapperGone(request_id):
+            right = isinstance(event, HoldReleased) and request_id == hold.request_id
+        case LaunchGone(launch=launch):
+            right = before.commands.get(launch, ("", 0))[1] == fence and (hold.run or hold.draining)
+        case Tick():
+            right = _was_silent(world, before, event, hold)
+        case _:
+            right = False
+    hold_to("nobody alive and answering loses a hold", right, command, event, hold)
+
+
+def _was_silent(world: World, before: World, event: Any, hold: Hold) -> bool:
+    unit = before.resource.unit(hold.unit)
+    due = unit.claim_at or unit.poll_at
+    if due is None or world.now_ms - due.mono_ms > 1_000 or hold.draining:
+        return False
+    waited = any(request_id not in before.absent for request_id in before.resource.queue)
+    if hold.noticed:
+        counted = [at for at in hold.polls if at >= hold.until_ms]
+        asked = len(counted) >= 2 and counted[-1] - counted[-2] >= INTERVAL_MS
+        return asked and world.now_ms - counted[-1] >= INTERVAL_MS and waited and not hold.run
+    late = world.now_ms - hold.granted_ms >= INTERVAL_MS
+    return late and (hold.run or (waited and isinstance(event, PassedOver)))
+
+
+def _gone(world: World, request_id: str) -> World:
+    places = {k: v for k, v in world.places.items() if k != request_id}
+    served = {k: v for k, v in world.served.items() if v != request_id}
+    return replace(world, places=places, served=served, absent=world.absent - {request_id})
+
+
+def _holds(world: World, fence: int, hold: Hold | None) -> World:
+    holds = {k: v for k, v in world.holds.items() if k != fence}
+    return replace(world, holds=holds if hold is None else {**holds, fence: hold})
+
+
+def _commands(world: World, unit: str) -> list[str]:
+    return [launch for launch, (where, _) in world.commands.items() if where == unit]
+
+
+# --- what is ordered and said -------------------------------------------------------------------
+def _orders(world: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
+    ordered = {order.step for order in outcome.steps if isinstance(order, RunStep)}
+    if isinstance(command, Resume):
+        under_way = {unit.step.number for unit in outcome.state.units if unit.step is not None}
+        hold_to("after a restart every step is taken up again", under_way == ordered, under_way, ordered)
+    for event in outcome.events:
+        if isinstance(event, StepStarted):
+            hold_to("every step that is begun is ordered", event.step in ordered, event)
+    for order in outcome.steps:
+        if isinstance(order, Go):
+            unit = outcome.state.unit(order.unit)
+            hold_to("a server is started for somebody", unit.ticket is not None, order)
+            assert unit.ticket is not None
+            hold_to("nothing is started before the last server is proved gone", order.unit not in world.trees, order)
+            world = _tree(world, order.unit, (unit.ticket.worktree, "half"))
+    return world
+
+
+def _said(world: World, before: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
+    if not outcome.outbox and not isinstance(command, Mail | Admit | Recover):
+        return world
+    answers = [send for send in outcome.outbox if send.reply_to]
+    if isinstance(command, Mail | Admit | Recover):
+        right = len(answers) == 1 and (answers[0].reply_to, answers[0].to) == (command.id, command.sender)
+        hold_to("a message is answered exactly once", right, command, outcome.outbox)
+    else:
+        hold_to("only a message is answered", not answers, command)
+    news = Counter((send.to, send.slot or send.run, type(send.body)) for send in outcome.outbox if not send.reply_to)
+    hold_to("news are told once", all(n == 1 for n in news.values()), command, outcome.outbox)
+    if isinstance(command, Heard) and outcome.events:
+        hold_to(
+            "who changes something by a sign of life wants to be heard", wants_to_hear(before.resource, command.agent)
+        )
+    for send in outcome.outbox:
+        world = _sent(world, send)
+    return world
+
+
+def _sent(world: World, send: Send) -> World:
+    body = send.body
+    if isinstance(body, StillUsing):
+        hold = world.holds[body.fence]
+        waited = any(request_id not in world.absent for request_id in world.resource.queue)
+        hold_to("nothing is polled while nobody waits, or a command runs", waited and not _commands(world, hold.unit))
+        return _holds(world, body.fence, replace(hold, polls=(*hold.polls, world.now_ms)))
+    if isinstance(body, Granted):
+        hold = world.holds.get(body.fence) or Hold("", "", "", False, 0, 0)
+        hold_to("GRANTED is said to whoever holds it", hold.agent == send.to and not hold.draining, send)
+        if world.resource.definition.kind is Kind.SERVER:
+            tree = world.trees.get(hold.unit)
+            hold_to("GRANTED: its server lives, in its worktree", tree == (body.worktree, "up"), send, tree)
+    if isinstance(body, Queued) and send.reply_to:
+        hold_to("QUEUED is said to whoever has a place", body.request_id in world.places, send)
+    return world
+
+
+def _quiet(world: World) -> World:
+    """The queue running empty, a command or a step under the hold end the count of its polls."""
+    waited = any(request_id not in world.absent for request_id in world.resource.queue)
+    for fence, hold in world.holds.items():
+        if hold.polls and (not waited or _commands(world, hold.unit) or world.resource.unit(hold.unit).step):
+            world = _holds(world, fence, replace(hold, polls=()))
+    return world
+
+
+# --- how it stands ------------------------------------------------------------------------------
+def _stands(world: World) -> None:
+    state = world.resource
+    live = {u.fence for u in state.units if u.state in {UnitState.HELD, UnitState.DRAINING} and u.ticket is not None}
+    hold_to("the machine's holds are those that were granted and not ended", live == {*world.holds}, live, world.holds)
+    tickets = [*state.queue.values(), *(u.ticket for u in state.units if u.ticket is not None)]
+    hold_to("no place is lost", Counter(t.request_id for t in tickets) == Counter([*world.places]), world.places)
+    for ticket in tickets:
+        hold_to("a place keeps its arrival number", ticket.arrival == world.places[ticket.request_id], ticket)
+    order = [ticket.arrival for ticket in state.queue.values()]
+    hold_to("the queue stands in order of arrival", order == sorted(order), order)
+    by_agent = Counter((t.agent, t.request_id) for t in state.queue.values())
+    hold_to(
+        "every place is found by its agent",
+        by_agent == Counter((a, r) for a, ids in state.by_agent.items() for r in ids),
+    )
+    waited = any(request_id not in world.absent for request_id in state.queue)
+    for unit in state.units:
+        free = unit.state is UnitState.FREE
+        wakes = not (free and waited) or state.next_definition is not None
+        hold_to("no free unit with a waiter that could have it", wakes, unit, [*state.queue])
+        hold_to("a free unit has no step", not free or unit.step is None, unit)
+        hold_to("who prepares has a step", unit.state is not UnitState.PREPARING or unit.step is not None, unit)
+        drains = unit.step is not None or unit.launches
+        hold_to("what drains has something to wait for", unit.state is not UnitState.DRAINING or drains, unit)
+        hold_to("the machine knows every command", {*unit.launches} == {*_commands(world, unit.name)}, unit)
+        hold_to("doubt is on record", (unit.name in world.doubt) == (unit.state is UnitState.RECOVERY_REQUIRED), unit)
+        unwanted = unit.step is not None and unit.step.kind is StepKind.START and unit.ticket is None
+        hold_to("a start that nobody wants is aborted", not unwanted or (unit.step and unit.step.aborting), unit)
+        if unit.state is UnitState.HELD and unit.ticket is not None and unit.step is None and not unit.launches:
+            asks = unit.poll_at if unit.claimed else unit.claim_at
+            wanted = waited and not (unit.ticket.run and unit.claimed)
+            hold_to("an owner that others wait for is asked", not wanted or asks is not None, unit)
+            hold_to("nobody is asked while nobody waits", waited or unit.poll_at is None, unit)
