@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from tests.protocol.search_standing import Broken, commands_on, hold_to, stands
 from tests.protocol.search_world import INTERVAL_MS, Hold, Move, World
 
 from interlock.protocol.definition import Kind
@@ -58,15 +59,6 @@ ENCODE = msgspec.json.Encoder().encode
 REMEMBERED_MS = 120_000
 
 
-class Broken(AssertionError):
-    """A promise does not hold; str() says which."""
-
-
-def hold_to(promise: str, kept: object, *seen: object) -> None:
-    if not kept:
-        raise Broken(" ".join([promise, *map(str, seen)]))
-
-
 def follow(world: World, move: Move) -> World:
     _, command, wait_ms = move
     if isinstance(command, Resume):
@@ -82,7 +74,7 @@ def follow(world: World, move: Move) -> World:
     world = _orders(world, command, outcome)
     world = _said(world, before, command, outcome)
     if outcome.events:
-        _stands(world)
+        stands(world)
         world = _quiet(world)
     return world
 
@@ -198,7 +190,7 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
                     world = _gone(_holds(world, fence, None), hold.request_id)
         case Recovered(unit):
             hold_to("only a person ends a doubt", isinstance(command, Recover) and unit in world.doubt, event)
-            hold_to("nobody confirms away a living command", not _commands(world, unit), event)
+            hold_to("nobody confirms away a living command", not commands_on(world, unit), event)
             world = replace(world, doubt=world.doubt - {unit})
             if world.trees.get(unit, ("", ""))[1] in {"doubt", "remnant"}:
                 world = _tree(world, unit, None)
@@ -220,7 +212,7 @@ def _granted(world: World, event: HoldGranted, seq: int) -> World:
 
 def _is_free(world: World, unit: str) -> None:
     hold_to("live grants never exceed the units", all(h.unit != unit for h in world.holds.values()), unit)
-    hold_to("no unit is given on while a command lives on it", not _commands(world, unit), unit)
+    hold_to("no unit is given on while a command lives on it", not commands_on(world, unit), unit)
     hold_to("what needs a recovery is not given", unit not in world.doubt, unit)
 
 
@@ -282,10 +274,6 @@ def _holds(world: World, fence: int, hold: Hold | None) -> World:
     return replace(world, holds=holds if hold is None else {**holds, fence: hold})
 
 
-def _commands(world: World, unit: str) -> list[str]:
-    return [launch for launch, (where, _) in world.commands.items() if where == unit]
-
-
 # --- what is ordered and said -------------------------------------------------------------------
 def _orders(world: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
     ordered = {order.step for order in outcome.steps if isinstance(order, RunStep)}
@@ -330,7 +318,7 @@ def _sent(world: World, send: Send) -> World:
     if isinstance(body, StillUsing):
         hold = world.holds[body.fence]
         waited = any(request_id not in world.absent for request_id in world.resource.queue)
-        hold_to("nothing is polled while nobody waits, or a command runs", waited and not _commands(world, hold.unit))
+        hold_to("nothing is polled while nobody waits, or a command runs", waited and not commands_on(world, hold.unit))
         return _holds(world, body.fence, replace(hold, polls=(*hold.polls, world.now_ms)))
     if isinstance(body, Granted):
         hold = world.holds.get(body.fence) or Hold("", "", "", False, 0, 0)
@@ -347,42 +335,6 @@ def _quiet(world: World) -> World:
     """The queue running empty, a command or a step under the hold end the count of its polls."""
     waited = any(request_id not in world.absent for request_id in world.resource.queue)
     for fence, hold in world.holds.items():
-        if hold.polls and (not waited or _commands(world, hold.unit) or world.resource.unit(hold.unit).step):
+        if hold.polls and (not waited or commands_on(world, hold.unit) or world.resource.unit(hold.unit).step):
             world = _holds(world, fence, replace(hold, polls=()))
     return world
-
-
-# --- how it stands ------------------------------------------------------------------------------
-def _stands(world: World) -> None:
-    state = world.resource
-    live = {u.fence for u in state.units if u.state in {UnitState.HELD, UnitState.DRAINING} and u.ticket is not None}
-    hold_to("the machine's holds are those that were granted and not ended", live == {*world.holds}, live, world.holds)
-    tickets = [*state.queue.values(), *(u.ticket for u in state.units if u.ticket is not None)]
-    hold_to("no place is lost", Counter(t.request_id for t in tickets) == Counter([*world.places]), world.places)
-    for ticket in tickets:
-        hold_to("a place keeps its arrival number", ticket.arrival == world.places[ticket.request_id], ticket)
-    order = [ticket.arrival for ticket in state.queue.values()]
-    hold_to("the queue stands in order of arrival", order == sorted(order), order)
-    by_agent = Counter((t.agent, t.request_id) for t in state.queue.values())
-    hold_to(
-        "every place is found by its agent",
-        by_agent == Counter((a, r) for a, ids in state.by_agent.items() for r in ids),
-    )
-    waited = any(request_id not in world.absent for request_id in state.queue)
-    for unit in state.units:
-        free = unit.state is UnitState.FREE
-        wakes = not (free and waited) or state.next_definition is not None
-        hold_to("no free unit with a waiter that could have it", wakes, unit, [*state.queue])
-        hold_to("a free unit has no step", not free or unit.step is None, unit)
-        hold_to("who prepares has a step", unit.state is not UnitState.PREPARING or unit.step is not None, unit)
-        drains = unit.step is not None or unit.launches
-        hold_to("what drains has something to wait for", unit.state is not UnitState.DRAINING or drains, unit)
-        hold_to("the machine knows every command", {*unit.launches} == {*_commands(world, unit.name)}, unit)
-        hold_to("doubt is on record", (unit.name in world.doubt) == (unit.state is UnitState.RECOVERY_REQUIRED), unit)
-        unwanted = unit.step is not None and unit.step.kind is StepKind.START and unit.ticket is None
-        hold_to("a start that nobody wants is aborted", not unwanted or (unit.step and unit.step.aborting), unit)
-        if unit.state is UnitState.HELD and unit.ticket is not None and unit.step is None and not unit.launches:
-            asks = unit.poll_at if unit.claimed else unit.claim_at
-            wanted = waited and not (unit.ticket.run and unit.claimed)
-            hold_to("an owner that others wait for is asked", not wanted or asks is not None, unit)
-            hold_to("nobody is asked while nobody waits", waited or unit.poll_at is None, unit)

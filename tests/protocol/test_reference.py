@@ -262,6 +262,21 @@ class LockAgainstReference(RuleBasedStateMachine):
         self.reference.tick(self.now)
         self.do(Tick())
 
+    @rule(sleeper=AGENTS, times=st.integers(1, 4))
+    def one_sleeps_through_its_grants(self, sleeper: str, times: int) -> None:
+        """It is heard of only where it stands in the queue, never once it is granted."""
+        others = [agent for agent in ("ann", "bob", "cyd", "dan") if agent != sleeper]
+        for _ in range(times):
+            if self.reference.owner(sleeper) is None:
+                self.request(sleeper, None)
+            for agent in others:
+                self.request(agent, None)
+            for agent in others:
+                if self.reference.owner(agent) is not None and self.reference.owner(sleeper) is None:
+                    self.release(agent)
+            if self.reference.next_due() is not None:
+                self.the_deadline_comes(0)
+
     @rule()
     def a_tick_too_early(self) -> None:
         due = self.reference.next_due()
