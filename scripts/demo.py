@@ -181,7 +181,9 @@ class Demo:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        subprocess.run([BUS, "down", "--stop-servers"], env=self.environment, capture_output=True, timeout=90, check=False)
+        subprocess.run(
+            [BUS, "down", "--stop-servers"], env=self.environment, capture_output=True, timeout=90, check=False
+        )
 
     @staticmethod
     def say(line: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from tests.protocol.search_standing import Broken, commands_on, hold_to, stands
+from tests.protocol.search_standing import commands_on, hold_to, stands
 from tests.protocol.search_world import INTERVAL_MS, Hold, Move, World
 
 from interlock.protocol.definition import Kind
@@ -51,7 +51,7 @@ from interlock.protocol.resource_events import (
     TicketCancelled,
 )
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, StepKind, UnitState, wants_to_hear
+from interlock.protocol.resource_state import Resource, StepKind, wants_to_hear
 
 RESOURCE = msgspec.json.Decoder(Resource)
 EVENTS = msgspec.json.Decoder(tuple[ResourceEvent, ...])

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
-from interlock.protocol.resource_state import StepKind, UnitState
 from tests.protocol.search_world import World
+
+from interlock.protocol.resource_state import StepKind, UnitState
 
 
 class Broken(AssertionError):

@@ -26,7 +26,7 @@ from interlock.protocol.limits import (
     INBOX_BYTES_A_CALL,
     INBOX_MESSAGES_A_CALL,
     NOTICES_A_COMMAND,
-    TAIL_EVENTS_A_READ,
+    TAIL_RECORDS_A_READ,
 )
 from interlock.protocol.messages import NEWS, FromBus, Granted, Joined, Queued, Refused, Revoked, Text, tag_of
 from interlock.protocol.outcome import Now
@@ -344,16 +344,14 @@ class Desk:
         if through < 0:
             through = max(0, journal.world.seq - tail.last) if tail.last else 0
         while not session.closed.is_set():
-            seen, events = through, list[dict[str, Any]]()
-            for record in await journal.read(through, 8):
+            events = list[dict[str, Any]]()
+            for record in await journal.read(through, TAIL_RECORDS_A_READ):
                 for seq, actor, event in numbered(record, through):
                     through = seq
                     view = views.event_view(seq, record.at_ms, actor, event)
                     if key in {"", actor} and tail.event_type in {"", view["type"]}:
                         events.append(view)
-                if len(events) >= TAIL_EVENTS_A_READ:
-                    break
-            done = through == seen and not tail.follow
+            done = through >= journal.world.seq and not tail.follow
             if events or done:
                 self._say(session, message_id, control.EventsReply(tuple(events), through, done))
             if done:
@@ -362,8 +360,6 @@ class Desk:
                 if session.closed.is_set():
                     return
                 await self._next_commit_or_read(session)
-                if not tail.follow:
-                    break
 
     async def _next_commit_or_read(self, session: Session) -> None:
         with anyio.move_on_after(0.2 if session.backlog() > TAIL_BACKLOG_BYTES else 30):

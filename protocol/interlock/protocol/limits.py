@@ -50,7 +50,7 @@ AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
 RECORD_BYTES_MAX = 512 * 1024  # one group commit
 SNAPSHOT_EVERY_RECORDS = 4_096  # replay stays well under a second
 SNAPSHOT_EVERY_BYTES = 16 * 1024 * 1024
-TAIL_EVENTS_A_READ = 256  # a follower reads so many, then lets others
+TAIL_RECORDS_A_READ = 32  # a follower reads so many, then lets others
 
 # --- supervision --------------------------------------------------------------------------
 RESTARTS_MAX = 5  # of one actor in …
