@@ -1,7 +1,7 @@
 """The demo: one dev server, two worktrees, three agents, and nothing but the command `bus`.
 
-It makes a small real git repository with a small real web server, a bus of its own, plays the main job through, and
-ends by checking that no process it started is left. It exits non-zero if anything of what it prints as proved is not so.
+It makes a small real git repository with a small real web server and a bus of its own, plays the main job through, and
+ends by checking that no process it started is left. It exits non-zero if anything it prints as proved is not so.
 """
 
 import json

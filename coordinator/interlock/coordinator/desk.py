@@ -4,21 +4,20 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-import anyio
 import msgspec
 
 from interlock.coordinator import views
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
-from interlock.coordinator.journal import numbered
 from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.tailing import tail
+from interlock.coordinator.tickets import Names, Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol import control
 from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
-from interlock.protocol.durations import format_age
 from interlock.protocol.envelope import Envelope, Hello, wire_time
 from interlock.protocol.identity import Identity
 from interlock.protocol.inbox import Ack, Deliver, Letter, state_of
@@ -26,26 +25,20 @@ from interlock.protocol.limits import (
     INBOX_BYTES_A_CALL,
     INBOX_MESSAGES_A_CALL,
     NOTICES_A_COMMAND,
-    TAIL_RECORDS_A_READ,
 )
-from interlock.protocol.messages import NEWS, FromBus, Granted, Joined, Queued, Refused, Revoked, Text, tag_of
-from interlock.protocol.outcome import Now
+from interlock.protocol.messages import NEWS, FromBus, Joined, Refused, Text, tag_of
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Admit, Recover, Sync
-from interlock.protocol.resource_draft import Draft, granted, queued
-from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of
+from interlock.protocol.resource_state import UnitState
 
 _controls = msgspec.json.Decoder(Control)
-EVERYTHING = "*"  # follow whatever comes; no resource can have that name
-TAIL_BACKLOG_BYTES = 512 * 1024  # a follower that is this far behind gets no more until it has read
 
 
-class Joiner(Protocol):
+class Joiner(Names, Protocol):
     """The part of the router that the desk needs: joining, and what a name means."""
 
     async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus: ...
     def binding_note(self, joined: Joined) -> str: ...
-    def resolve(self, called: str) -> str: ...
 
 
 class Desk:
@@ -55,6 +48,7 @@ class Desk:
 
     def __init__(self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None]) -> None:
         self._supervisor = supervisor
+        self.tickets = Tickets(supervisor)
         self._version = version
         self._home = home
         self._go_down = go_down
@@ -105,7 +99,8 @@ class Desk:
             case control.AskAgents():
                 say(self._agents())
             case control.Tail():
-                self._supervisor.spawn(self._tail, session, message_id, question)
+                key = self.joiner.resolve(question.resource) if question.resource else ""
+                self._supervisor.spawn(tail, self._supervisor.journal, session, question, key, say)
             case control.AskLogs(resource):
                 say(self._logs(session, resource))
             case control.GoDown(stop_servers):
@@ -120,17 +115,18 @@ class Desk:
             case _ if not session.agent:
                 say(Refused(Code.BAD_MESSAGE, session.why_nobody or "say who you are: --as NAME"))
             case control.AskMe():
-                say(self._me(session))
+                say(self.tickets.me(session))
             case control.LeaveBus():
                 return self._ask(session, message_id, REGISTRY, lambda id_: Leave(session.agent, id_))
             case control.ReadInbox(last):
                 say(self._inbox(session.agent, last))
             case control.AckMessages(ids):
-                say(self._ack(session.agent, ids))
+                self._supervisor.heard(session.agent)
+                return self._ask(session, message_id, INBOX + session.agent, lambda id_: Ack(ids, id_))
             case control.Wait(resource, follow):
-                say(self._wait(session, resource, follow))
+                say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
-                say(self._check(session.agent, resource))
+                say(self.tickets.check(session.agent, resource))
             case control.ReportEnd(resource, launch, keeper):
                 return self._report_end(session, message_id, self.joiner.resolve(resource), launch, keeper)
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
@@ -146,85 +142,8 @@ class Desk:
         """The answer to a STATUS message."""
         keys = [self.joiner.resolve(resource)] if resource else self._shown()
         now_ms = self._supervisor.clock.wall_ms()
-        lines = [views.summary_line(self._resource(key), now_ms) for key in keys]
+        lines = [views.summary_line(self.tickets.resource(key), now_ms) for key in keys]
         return Text("\n".join(lines) or "no resource is declared or in use")
-
-    def ticket_truth(self, agent: str, key: str, called: str) -> FromBus:
-        """What is true of an agent's ticket for a resource: GRANTED, QUEUED, REVOKED, or that there is none."""
-        resource = self._resource(key)
-        for unit in resource.units:
-            if unit.ticket is not None and unit.ticket.agent == agent and not unit.ticket.run:
-                return self._of_unit(resource, unit)
-        ticket = queued_of(resource, agent)
-        if ticket is not None:
-            return queued(self._draft(resource), ticket)
-        lost = resource.lost.get(agent)
-        if lost is not None:
-            ago = format_age(self._supervisor.clock.wall_ms() - lost.at_ms)
-            return Revoked(called, key, "", f"{ago} ago: {lost.why}", lost.fence)
-        return Refused(Code.NOT_QUEUED, f"you neither hold {called} nor wait for it: bus request {called}", called)
-
-    def _wait(self, session: Session, resource: str, follow: bool) -> FromBus:
-        if follow:
-            self._supervisor.followers.setdefault(session.agent, set()).add(session)
-        if resource == EVERYTHING:
-            return Text("following")
-        key = self.joiner.resolve(resource) if resource else self._my_ticket(session.agent)
-        if isinstance(key, Refused):
-            return key
-        if follow:
-            session.following.add(key)
-        truth = self.ticket_truth(session.agent, key, resource or self._called(session.agent, key))
-        if isinstance(truth, Granted | Revoked):
-            self._said(session.agent, truth)
-        return truth
-
-    def _said(self, agent: str, truth: Granted | Revoked) -> None:
-        """What is said here need not be shown as news again; hearing of a grant is noticing it."""
-        slot = f"{type(truth).__name__}:{truth.key}"
-        ids = tuple(each.id for each in self._supervisor.world.inbox(agent).unread.values() if each.slot == slot)
-        if ids:
-            self._supervisor.tell(INBOX + agent, Ack(ids))
-        self._supervisor.heard(agent)
-
-    def _check(self, agent: str, called: str) -> FromBus:
-        key = self.joiner.resolve(called)
-        truth = self.ticket_truth(agent, key, called)
-        match truth:
-            case Granted():
-                unit = next(u for u in self._resource(key).units if u.fence == truth.fence)
-                server = self._resource(key).definition.server
-                if server is not None and (unit.server is None or not unit.server.alive or unit.step is not None):
-                    return Refused(Code.NOT_HOLDER, f"{called} is yours, but its server is down: bus restart {called}")
-                return truth
-            case Queued(position=at):
-                return Refused(
-                    Code.NOT_HOLDER, f"{called} is not yours yet, you are at {at}: bus wait {called}", called
-                )
-            case Revoked(why=why):
-                return Refused(Code.NOT_HOLDER, f"{called} is not yours any more, {why}", called)
-        return Refused(Code.NOT_HOLDER, f"{called} is not yours: bus request {called}", called)
-
-    def _me(self, session: Session) -> control.MeReply:
-        world, agent = self._supervisor.world, self._supervisor.world.registry.agents.get(session.agent)
-        keys = self._supervisor.resources_of(session.agent)
-        now_ms = self._supervisor.clock.wall_ms()
-        lost = [
-            f"{key.rpartition('/')[2]} was lost {format_age(now_ms - r.lost[session.agent].at_ms)} ago: "
-            f"{r.lost[session.agent].why}"
-            for key, r in world.resources.items()
-            if session.agent in r.lost and r.lost[session.agent].why != "released" and key not in keys
-        ]
-        return control.MeReply(
-            agent=session.agent,
-            how=session.how,
-            incarnation=agent.incarnation if agent is not None else 0,
-            bound_to=agent.bound_to if agent is not None else "",
-            worktree=agent.worktree if agent is not None else session.worktree,
-            tickets=tuple(views.holdings(world, session.agent, keys)),
-            unread=len(world.inbox(session.agent).unread),
-            lost=tuple(lost),
-        )
 
     def _inbox(self, agent: str, last: int) -> control.InboxReply:
         inbox, now_ms = self._supervisor.world.inbox(agent), self._supervisor.clock.wall_ms()
@@ -244,14 +163,6 @@ class Desk:
             tuple(views.letter_view(each, now_ms) for each in shown), len(inbox.unread) - len(shown)
         )
 
-    def _ack(self, agent: str, ids: tuple[str, ...]) -> control.AckReply:
-        inbox = self._supervisor.world.inbox(agent)
-        known = tuple(id_ for id_ in ids if inbox.find(id_) is not None)
-        if any(id_ in inbox.unread for id_ in known):
-            self._supervisor.tell(INBOX + agent, Ack(known))
-            self._supervisor.heard(agent)
-        return control.AckReply(known, tuple(id_ for id_ in ids if id_ not in known))
-
     def _receipt(self, id_: str) -> control.ReceiptReply | Refused:
         for agent, inbox in self._supervisor.world.inboxes.items():
             letter = inbox.find(id_)
@@ -264,7 +175,9 @@ class Desk:
     def _status(self, called: str) -> control.StatusReply | Refused:
         keys = [self.joiner.resolve(called)] if called else self._shown()
         declared, now_ms = self._supervisor.config.resources, self._supervisor.clock.wall_ms()
-        return control.StatusReply(tuple(views.status_of(self._resource(key), key in declared, now_ms) for key in keys))
+        return control.StatusReply(
+            tuple(views.status_of(self.tickets.resource(key), key in declared, now_ms) for key in keys)
+        )
 
     def _agents(self) -> control.AgentsReply:
         world, rows = self._supervisor.world, []
@@ -292,7 +205,7 @@ class Desk:
     def _logs(self, session: Session, called: str) -> control.LogsReply | Refused:
         keys = [self.joiner.resolve(called)] if called else self._supervisor.resources_of(session.agent)
         for key in keys:
-            for unit in self._resource(key).units:
+            for unit in self.tickets.resource(key).units:
                 launch = unit.step.launch if unit.step is not None and unit.step.launch else ""
                 launch = launch or (unit.server.launch if unit.server is not None else "")
                 if launch:
@@ -325,7 +238,7 @@ class Desk:
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""
         key = self.joiner.resolve(called)
-        resource = self._resource(key)
+        resource = self.tickets.resource(key)
         why = tuple(unit.why for unit in resource.units if unit.state is UnitState.RECOVERY_REQUIRED)
         expected = hashlib.blake2b("\0".join((key, *why)).encode(), digest_size=3).hexdigest()
         if not why:
@@ -335,35 +248,6 @@ class Desk:
         else:
             sender = session.agent or "a person"
             await self._ask(session, message_id, key, lambda id_: Recover(id_, sender))
-
-    async def _tail(self, session: Session, message_id: str, tail: control.Tail) -> None:
-        """Read the log by a cursor and wait for commits: nothing piles up for a reader that is slow."""
-        journal = self._supervisor.journal
-        key = self.joiner.resolve(tail.resource) if tail.resource else ""
-        through = tail.since
-        if through < 0:
-            through = max(0, journal.world.seq - tail.last) if tail.last else 0
-        while not session.closed.is_set():
-            events = list[dict[str, Any]]()
-            for record in await journal.read(through, TAIL_RECORDS_A_READ):
-                for seq, actor, event in numbered(record, through):
-                    through = seq
-                    view = views.event_view(seq, record.at_ms, actor, event)
-                    if key in {"", actor} and tail.event_type in {"", view["type"]}:
-                        events.append(view)
-            done = through >= journal.world.seq and not tail.follow
-            if events or done:
-                self._say(session, message_id, control.EventsReply(tuple(events), through, done))
-            if done:
-                return
-            while through >= journal.world.seq or session.backlog() > TAIL_BACKLOG_BYTES:
-                if session.closed.is_set():
-                    return
-                await self._next_commit_or_read(session)
-
-    async def _next_commit_or_read(self, session: Session) -> None:
-        with anyio.move_on_after(0.2 if session.backlog() > TAIL_BACKLOG_BYTES else 30):
-            await self._supervisor.journal.committed()
 
     # --- straight helpers -------------------------------------------------------------------
     def _say(self, session: Session, message_id: str, body: Any) -> None:
@@ -382,47 +266,7 @@ class Desk:
         news = [letter for letter in unread if tag_of(letter.body) in NEWS][:NOTICES_A_COMMAND]
         return tuple((each.id, getattr(each.body, "resource", ""), format_answer(each.body)) for each in news)
 
-    def _resource(self, key: str) -> Resource:
-        return self._supervisor.world.resource(key, self._supervisor.config.definition(key))
-
-    def _draft(self, resource: Resource) -> Draft:
-        clock = self._supervisor.clock
-        return Draft(resource, Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), 0))
-
-    def _of_unit(self, resource: Resource, unit: Unit) -> FromBus:
-        assert unit.ticket is not None
-        if unit.state is UnitState.HELD and unit.step is None:
-            return granted(self._draft(resource), unit)
-        if unit.state is UnitState.DRAINING:
-            return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)
-        return queued(self._draft(resource), unit.ticket)
-
     def _shown(self) -> list[str]:
         """Declared resources, and whatever else is in use."""
         used = [key for key, resource in self._supervisor.world.resources.items() if not resource.is_idle()]
         return sorted({*self._supervisor.config.resources, *used})
-
-    def _my_ticket(self, agent: str) -> str | Refused:
-        """The one resource that a bare `bus wait` means: waited for first, then held."""
-        world = self._supervisor.world
-        keys = self._supervisor.resources_of(agent)
-        waiting = [key for key in keys if queued_of(world.resources[key], agent) or self._prepared(key, agent)]
-        mine = waiting or [key for key in keys if self._asked_units(key, agent)]
-        if len(mine) == 1:
-            return mine[0]
-        if not mine:
-            return Refused(Code.NOT_QUEUED, f"{agent} waits for nothing and holds nothing: bus request RESOURCE")
-        return Refused(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(self._called(agent, key) for key in mine)}")
-
-    def _asked_units(self, key: str, agent: str) -> list[Unit]:
-        units = self._supervisor.world.resources[key].units
-        return [u for u in units if u.ticket is not None and u.ticket.agent == agent and not u.ticket.run]
-
-    def _prepared(self, key: str, agent: str) -> bool:
-        return any(unit.state is UnitState.PREPARING for unit in self._asked_units(key, agent))
-
-    def _called(self, agent: str, key: str) -> str:
-        resource = self._supervisor.world.resource(key)
-        tickets: list[Ticket | None] = [unit.ticket for unit in self._asked_units(key, agent)]
-        ticket = next(iter([*tickets, queued_of(resource, agent)]), None)
-        return ticket.called if ticket is not None else key

@@ -280,7 +280,7 @@ class Router:
             case Cancel():
                 answer = Cancelled(called, resource.key, body.request_id)
             case Restart():
-                answer = self._desk.ticket_truth(sender, resource.key, called)
+                answer = self._desk.tickets.truth(sender, resource.key, called)
         if answer is not None:
             self._supervisor.say(session, message_id, answer)
         return answer is not None

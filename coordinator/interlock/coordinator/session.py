@@ -46,6 +46,7 @@ class Session:
         self._out: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._ready = anyio.Event()
+        self._taken = anyio.Event()
 
     def push(self, frame: object) -> None:
         """Queue one line for the writer. A reader that lets too much pile up is cut off, so that nobody else pays."""
@@ -56,10 +57,6 @@ class Session:
             return
         self._out.append(line)
         self._ready.set()
-
-    def backlog(self) -> int:
-        """Bytes that the other end has not taken yet."""
-        return self._waiting_bytes
 
     async def next_lines(self) -> bytes | None:
         """All that waits to be written; None once the session is closed and empty."""
@@ -72,12 +69,20 @@ class Session:
         self._out.clear()
         return lines
 
+    async def drained(self, to_bytes: int) -> None:
+        """Wait until the other end has taken all but so much, or the session is over."""
+        while self._waiting_bytes > to_bytes and not self.closed.is_set():
+            self._taken = anyio.Event()
+            await self._taken.wait()
+
     def written(self, size: int) -> None:
         self._waiting_bytes -= size
+        self._taken.set()
 
     def close(self) -> None:
         self.closed.set()
         self._ready.set()
+        self._taken.set()
 
 
 def exit_of(body: FromBus) -> int:

@@ -3,6 +3,7 @@
 from interlock.protocol.durations import format_age
 from interlock.protocol.grammar import quote
 from interlock.protocol.messages import (
+    Acked,
     Admitted,
     Cancelled,
     Down,
@@ -51,6 +52,8 @@ def format_answer(body: FromBus) -> str:
             return f"LEFT {agent} - {why}"
         case Sent(to, id_, state):
             return f"SENT {to} {id_} ({state})"
+        case Acked(ids, unknown):
+            return f"ACKED {' '.join(ids)}" + (f" (unknown: {' '.join(unknown)})" if unknown else "")
         case Refused(code, why):
             return f"REFUSED {code} {why}"
         case Text(text):

@@ -149,11 +149,6 @@ class InboxReply(msgspec.Struct, frozen=True, tag="INBOX_REPLY"):
     more: int = 0
 
 
-class AckReply(msgspec.Struct, frozen=True, tag="ACK_REPLY"):
-    acked: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
-
-
 class ReceiptReply(msgspec.Struct, frozen=True, omit_defaults=True, tag="RECEIPT_REPLY"):
     id: str
     to: str
@@ -215,6 +210,6 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Answer = (
-    MeReply | InboxReply | AckReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
+    MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
     | EvidenceReply | Pong | GoingDown
 )  # fmt: skip

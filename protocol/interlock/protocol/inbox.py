@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import ACKED_KEPT, UNREAD_MAX
-from interlock.protocol.messages import FromBus, Refused, Sent, Text
+from interlock.protocol.messages import Acked, FromBus, Refused, Sent, Text
 from interlock.protocol.outcome import Now, Outcome, Send
 
 replace = msgspec.structs.replace
@@ -51,7 +51,10 @@ class Post(msgspec.Struct, frozen=True):
 
 
 class Ack(msgspec.Struct, frozen=True):
+    """Args: id: of the message that says so, to answer it once that is durable."""
+
     ids: tuple[str, ...]
+    id: str = ""
 
 
 class Deliver(msgspec.Struct, frozen=True):
@@ -98,11 +101,15 @@ def decide(inbox: Inbox, command: InboxCommand, now: Now) -> Outcome[Inbox, Inbo
             return Outcome(evolve(inbox, sent), (sent,), (Send(sender, Sent(inbox.agent, id_), reply_to=id_),))
         case Deliver(ids):
             new = tuple(id_ for id_ in ids if id_ in inbox.unread and not inbox.unread[id_].delivered)
-            event: InboxEvent = MessageDelivered(inbox.agent, new)
-        case Ack(ids):
-            new = tuple(id_ for id_ in ids if id_ in inbox.unread)
-            event = MessageAcked(inbox.agent, new, now.at_ms)
-    return Outcome(evolve(inbox, event), (event,)) if new else Outcome(inbox)
+            delivered = MessageDelivered(inbox.agent, new)
+            return Outcome(evolve(inbox, delivered), (delivered,)) if new else Outcome(inbox)
+        case Ack(ids, id_):
+            new = tuple(each for each in ids if each in inbox.unread)
+            there = tuple(each for each in ids if inbox.find(each) is not None)
+            answer = Acked(there, tuple(each for each in ids if each not in there))
+            outbox = (Send(inbox.agent, answer, reply_to=id_),) if id_ else ()
+            acked = MessageAcked(inbox.agent, new, now.at_ms)
+            return Outcome(evolve(inbox, acked), (acked,), outbox) if new else Outcome(inbox, outbox=outbox)
 
 
 def evolve(inbox: Inbox, event: InboxEvent) -> Inbox:

@@ -236,6 +236,13 @@ class Sent(msgspec.Struct, frozen=True, omit_defaults=True, tag="SENT"):
     state: str = "queued"
 
 
+class Acked(msgspec.Struct, frozen=True, omit_defaults=True, tag="ACKED"):
+    """On record as read, which says nothing of begun, done or approved. `unknown`: not in that inbox."""
+
+    ids: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+
 class Text(msgspec.Struct, frozen=True, tag="TEXT"):
     """What one agent says to another: the bus does not look into it."""
 
@@ -244,7 +251,7 @@ class Text(msgspec.Struct, frozen=True, tag="TEXT"):
 
 FromBus = (
     Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted
-    | Joined | Left | Sent | Refused | Text
+    | Joined | Left | Sent | Acked | Refused | Text
 )  # fmt: skip  # what can stand in an outbox
 
 NEWS = ("GRANTED", "STILL USING?", "DOWN", "REVOKED")  # what every command shows first, once

@@ -96,7 +96,7 @@ def _ack(words: list[str], options: Options) -> int:
         if unknown:
             raise Failure(77, f"no message {unknown[0]} is in your inbox: bus inbox --peek", "TARGET_ENDED")
         if not options.json:
-            say_out(f"ACKED {' '.join(body['acked'])}")
+            say_out(frame["text"])
     return 0
 
 

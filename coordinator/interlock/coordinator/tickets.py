@@ -1,0 +1,155 @@
+"""Tickets: what is true, for one agent, of what it holds and waits for. Reads committed state; changes nothing but
+that what was said here is not shown as news again."""
+
+from typing import Protocol
+
+from interlock.coordinator import views
+from interlock.coordinator.session import Session
+from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.world import INBOX
+from interlock.protocol import control
+from interlock.protocol.codes import Code
+from interlock.protocol.durations import format_age
+from interlock.protocol.inbox import Ack
+from interlock.protocol.messages import FromBus, Granted, Queued, Refused, Revoked, Text
+from interlock.protocol.outcome import Now
+from interlock.protocol.resource_draft import Draft, granted, queued
+from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of
+
+EVERYTHING = "*"  # follow whatever comes; no resource can have that name
+
+
+class Names(Protocol):
+    """What a resource's name means."""
+
+    def resolve(self, called: str) -> str: ...
+
+
+class Tickets:
+    """One per bus."""
+
+    names: Names
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def truth(self, agent: str, key: str, called: str) -> FromBus:
+        """What is true of an agent's ticket for a resource: GRANTED, QUEUED, REVOKED, or that there is none."""
+        resource = self.resource(key)
+        for unit in resource.units:
+            if unit.ticket is not None and unit.ticket.agent == agent and not unit.ticket.run:
+                return self._of_unit(resource, unit)
+        ticket = queued_of(resource, agent)
+        if ticket is not None:
+            return queued(self._draft(resource), ticket)
+        lost = resource.lost.get(agent)
+        if lost is not None:
+            ago = format_age(self._supervisor.clock.wall_ms() - lost.at_ms)
+            return Revoked(called, key, "", f"{ago} ago: {lost.why}", lost.fence)
+        return Refused(Code.NOT_QUEUED, f"you neither hold {called} nor wait for it: bus request {called}", called)
+
+    def wait(self, session: Session, resource: str, follow: bool) -> FromBus:
+        """What is true of a ticket now; `follow`: the session hears what becomes of it, too."""
+        if follow:
+            self._supervisor.followers.setdefault(session.agent, set()).add(session)
+        if resource == EVERYTHING:
+            return Text("following")
+        key = self.names.resolve(resource) if resource else self._my_ticket(session.agent)
+        if isinstance(key, Refused):
+            return key
+        if follow:
+            session.following.add(key)
+        truth = self.truth(session.agent, key, resource or self._called(session.agent, key))
+        if isinstance(truth, Granted | Revoked):
+            self._said(session.agent, truth)
+        return truth
+
+    def check(self, agent: str, called: str) -> FromBus:
+        """Yours now and ready, or a refusal that says when and why not."""
+        key = self.names.resolve(called)
+        truth = self.truth(agent, key, called)
+        match truth:
+            case Granted():
+                unit = next(u for u in self.resource(key).units if u.fence == truth.fence)
+                server = self.resource(key).definition.server
+                if server is not None and (unit.server is None or not unit.server.alive or unit.step is not None):
+                    return Refused(Code.NOT_HOLDER, f"{called} is yours, but its server is down: bus restart {called}")
+                return truth
+            case Queued(position=at):
+                return Refused(
+                    Code.NOT_HOLDER, f"{called} is not yours yet, you are at {at}: bus wait {called}", called
+                )
+            case Revoked(why=why):
+                return Refused(Code.NOT_HOLDER, f"{called} is not yours any more, {why}", called)
+        return Refused(Code.NOT_HOLDER, f"{called} is not yours: bus request {called}", called)
+
+    def me(self, session: Session) -> control.MeReply:
+        """Everything an agent needs that has lost its memory."""
+        world, agent = self._supervisor.world, self._supervisor.world.registry.agents.get(session.agent)
+        keys = self._supervisor.resources_of(session.agent)
+        now_ms = self._supervisor.clock.wall_ms()
+        lost = [
+            f"{key.rpartition('/')[2]} was lost {format_age(now_ms - r.lost[session.agent].at_ms)} ago: "
+            f"{r.lost[session.agent].why}"
+            for key, r in world.resources.items()
+            if session.agent in r.lost and r.lost[session.agent].why != "released" and key not in keys
+        ]
+        return control.MeReply(
+            agent=session.agent,
+            how=session.how,
+            incarnation=agent.incarnation if agent is not None else 0,
+            bound_to=agent.bound_to if agent is not None else "",
+            worktree=agent.worktree if agent is not None else session.worktree,
+            tickets=tuple(views.holdings(world, session.agent, keys)),
+            unread=len(world.inbox(session.agent).unread),
+            lost=tuple(lost),
+        )
+
+    def _said(self, agent: str, truth: Granted | Revoked) -> None:
+        """What is said here need not be shown as news again; hearing of a grant is noticing it."""
+        slot = f"{type(truth).__name__}:{truth.key}"
+        ids = tuple(each.id for each in self._supervisor.world.inbox(agent).unread.values() if each.slot == slot)
+        if ids:
+            self._supervisor.tell(INBOX + agent, Ack(ids))
+        self._supervisor.heard(agent)
+
+    def _of_unit(self, resource: Resource, unit: Unit) -> FromBus:
+        assert unit.ticket is not None
+        if unit.state is UnitState.HELD and unit.step is None:
+            return granted(self._draft(resource), unit)
+        if unit.state is UnitState.DRAINING:
+            return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)
+        return queued(self._draft(resource), unit.ticket)
+
+    def _my_ticket(self, agent: str) -> str | Refused:
+        """The one resource that a bare `bus wait` means: waited for first, then held."""
+        world = self._supervisor.world
+        keys = self._supervisor.resources_of(agent)
+        waiting = [key for key in keys if queued_of(world.resources[key], agent) or self._prepared(key, agent)]
+        mine = waiting or [key for key in keys if self._asked_units(key, agent)]
+        if len(mine) == 1:
+            return mine[0]
+        if not mine:
+            return Refused(Code.NOT_QUEUED, f"{agent} waits for nothing and holds nothing: bus request RESOURCE")
+        return Refused(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(self._called(agent, key) for key in mine)}")
+
+    def _asked_units(self, key: str, agent: str) -> list[Unit]:
+        units = self._supervisor.world.resources[key].units
+        return [u for u in units if u.ticket is not None and u.ticket.agent == agent and not u.ticket.run]
+
+    def _prepared(self, key: str, agent: str) -> bool:
+        return any(unit.state is UnitState.PREPARING for unit in self._asked_units(key, agent))
+
+    def _called(self, agent: str, key: str) -> str:
+        resource = self._supervisor.world.resource(key)
+        tickets: list[Ticket | None] = [unit.ticket for unit in self._asked_units(key, agent)]
+        ticket = next(iter([*tickets, queued_of(resource, agent)]), None)
+        return ticket.called if ticket is not None else key
+
+    def _draft(self, resource: Resource) -> Draft:
+        clock = self._supervisor.clock
+        return Draft(resource, Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), 0))
+
+    def resource(self, key: str) -> Resource:
+        """A resource's committed state; one that nobody ever asked for is free, as it is declared."""
+        return self._supervisor.world.resource(key, self._supervisor.config.definition(key))

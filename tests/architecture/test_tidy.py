@@ -1,0 +1,144 @@
+"""Rules of the house that no linter knows. Each message says what to do instead."""
+
+import ast
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_IMPORT = {
+    "protocol": {"protocol"},
+    "coordinator": {"protocol", "coordinator"},
+    "adapters": {"protocol", "coordinator", "adapters"},
+}
+PURE = {  # what protocol may import besides itself: msgspec and the pure part of the standard library
+    "collections", "dataclasses", "datetime", "difflib", "enum", "functools", "itertools", "json", "msgspec", "re",
+    "shlex", "string", "typing",
+}  # fmt: skip
+WORLD = {"os", "socket", "subprocess", "sqlite3", "aiosqlite", "psutil", "signal", "shutil", "fcntl", "pathlib"}
+MAY_TOUCH_THE_WORLD = {"ids.py"}  # chance and time for names of messages
+LINES_MAX = 350
+KEEPER_LINES_MAX = 450  # one file, because it is run by its path and must import nothing of ours
+
+
+def sources(folder: str) -> Iterator[Path]:
+    yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write the absolute import"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_arrows_point_inward(folder: str) -> None:
+    for path in sources(folder):
+        for name in imports(path):
+            package, _, rest = name.partition(".")
+            if package == "interlock":
+                assert rest.split(".")[0] in MAY_IMPORT[folder], f"{path} may not import {name}"
+
+
+def test_protocol_is_pure() -> None:
+    for path in sources("protocol"):
+        touched = {name.split(".")[0] for name in imports(path)} - PURE - {"interlock"}
+        assert not touched, f"{path} imports {touched}: take the value as an argument instead"
+        tree = ast.parse(path.read_text())
+        waits = [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)]
+        assert not waits, f"{path} awaits: that belongs in coordinator/"
+
+
+def test_coordinator_touches_the_world_through_ports_only() -> None:
+    for path in sources("coordinator"):
+        if path.name not in MAY_TOUCH_THE_WORLD:
+            touched = {name.split(".")[0] for name in imports(path)} & WORLD
+            assert not touched, f"{path} imports {touched}: add it to a port in effects.py, store.py or clock.py"
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_the_namespace_stays_open(folder: str) -> None:
+    """A file beside the package would be importable by its bare name from anywhere."""
+    assert [p.name for p in (ROOT / folder).iterdir() if p.name != "README.md"] == ["interlock"]
+    assert not (ROOT / folder / "interlock" / "__init__.py").exists(), "delete it: it hides the other two folders"
+    assert (ROOT / folder / "interlock" / folder / "py.typed").exists(), "types are part of what is shipped"
+
+
+@pytest.mark.parametrize("folder", [*MAY_IMPORT, "tests", "scripts"])
+def test_one_noun_a_file(folder: str) -> None:
+    for path in sources(folder):
+        lines = len(path.read_text().splitlines())
+        limit = KEEPER_LINES_MAX if path.name == "keeper.py" else LINES_MAX
+        if folder in MAY_IMPORT:
+            assert lines <= limit, f"{path} has {lines} lines: a second noun is hiding in it"
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_every_module_says_what_it_means(folder: str) -> None:
+    for path in sources(folder):
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path}: begin with one line of meaning"
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_public_classes_and_functions_are_explained(folder: str) -> None:
+    """Message types whose tag says it all are let off; functions and classes are not."""
+    for path in sources(folder):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                lines = (node.end_lineno or 0) - node.lineno
+                assert ast.get_docstring(node) or lines <= 8, f"{path}: {node.name} has no docstring"
+
+
+def test_numbers_stand_in_limits() -> None:
+    """A bound of the protocol that stands elsewhere is a bound that nobody finds."""
+    for path in sources("protocol"):
+        if path.name == "limits.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                assert not re.search(r"_(MAX|MIN|MS)$", name) or name.startswith("_"), f"{path}: move {name} to limits"
+
+
+def test_no_reason_no_exception() -> None:
+    """A `noqa` or `type: ignore` carries its reason, unless the code it names is reason enough."""
+    for folder in (*MAY_IMPORT, "tests", "scripts"):
+        for path in sources(folder):
+            for number, line in enumerate(path.read_text().splitlines(), start=1):
+                if re.search(r"#\s*(noqa|type:\s*ignore)", line) and path != Path(__file__):
+                    assert re.search(r"#\s*(noqa: [A-Z0-9, ]+|type:\s*ignore\[[^]]+\]).*\S{3,} - \S|- \S", line), (
+                        f"{path}:{number}: say why after ` - `"
+                    )
+
+
+def test_nothing_sleeps_in_tests() -> None:
+    """Wait for an event. A test that sleeps is slow where the machine is fast, and wrong where it is slow."""
+    for path in sources("tests"):
+        if "fixtures" in path.parts or path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            asleep = re.search(r"\b(time|anyio|asyncio)\.sleep\((?!0\)|\d{2,}\))", line)  # 60: a child that is to be killed
+            assert not asleep or "# polls:" in line, f"{path}:{number}: wait for an event instead"
+
+
+def test_scripts_can_be_run() -> None:
+    for name in ("scripts/setup", "scripts/demo", "scripts/test", "scripts/bench", ".ci/run"):
+        assert os.access(ROOT / name, os.X_OK), f"{name}: chmod +x"
+
+
+def test_the_project_stands_alone() -> None:
+    """No page, message or comment leads to a place that its reader does not have."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "grep", "-lF", "-e", f"{ROOT}/", "-e", f"{ROOT.parent}/shared", "--", "."],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not done.stdout.split(), f"{done.stdout.split()}: name no path of one machine"
