@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import random
+import select
 import shutil
 import signal
 import socket
@@ -175,10 +176,7 @@ class Bus:
     def kill_supervisor(self) -> int:
         """SIGKILL, and wait for its end. The pid that it had."""
         pid = self.supervisor()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(pid)
-            process.kill()
-            process.wait(WAIT_S)
+        kill(pid)
         return pid
 
     def processes(self) -> list[psutil.Process]:
@@ -200,12 +198,10 @@ class Bus:
         if (self.home / "bus.db").exists() and self.processes():
             self("up")
             self("down", "--stop-servers")
-        _, left = psutil.wait_procs(self.processes(), timeout=5)
+        left = [each for each in self.processes() if not ends(each.pid, 5)]
         said = [_describe(each) for each in left]
         for each in left:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
-        psutil.wait_procs(left, timeout=5)
+            kill(each.pid)
         return said
 
     def _is_ours(self, process: psutil.Process) -> bool:
@@ -365,6 +361,25 @@ def free_port() -> int:
                 probe.bind(("::", port))
                 return port
     raise AssertionError("no port is free")
+
+
+def ends(pid: int, within_s: float = WAIT_S) -> bool:
+    """Wait for the end of a process that is not our child; a zombie has ended."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], within_s)[0])
+    finally:
+        os.close(fd)
+
+
+def kill(pid: int, signum: int = signal.SIGKILL) -> None:
+    """SIGKILL to one process, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signum)
+    assert ends(pid), f"pid {pid} lives {WAIT_S:g} s after signal {signum}"
 
 
 def alive(pid: int) -> bool:

@@ -1,16 +1,13 @@
-"""Where things lie in a BUS_HOME, and the checks that nobody else planted them. Standard library only: the short way
-of the command imports it too.
+"""Where things lie in a BUS_HOME, and the checks that nobody else planted them.
 
 It never follows a symlink inside the home, and never works in a directory that another user can write to.
 """
 
-import hashlib
 import os
 import stat
-import sys
 from pathlib import Path
 
-SOCKET_PATH_BYTES_MAX = 107  # sun_path, less its NUL
+from interlock.adapters.homes import home_root, socket_path
 
 
 class BadHome(Exception):
@@ -42,13 +39,8 @@ class Home:
             ) from None
 
     def socket(self) -> Path:
-        """The Unix socket: in the home, or, where that path is too long for one, in a short directory of this user."""
-        direct = self.root / "bus.sock"
-        if len(os.fsencode(direct)) <= SOCKET_PATH_BYTES_MAX:
-            return direct
-        name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
-        # Not XDG_RUNTIME_DIR: a cron job and a terminal differ in it, and must find the same socket.
-        return Path(f"/tmp/interlock-{os.getuid()}") / f"{name}.sock"
+        """The Unix socket, see homes.py."""
+        return Path(socket_path(str(self.root)))
 
     def socket_directory(self) -> Path:
         """Make and check the directory of the socket. Raises BadHome."""
@@ -64,10 +56,7 @@ class Home:
 
 def find_home(option: str = "") -> Home:
     """The home that was asked for: --home, BUS_HOME, else the user's state directory."""
-    given = option or os.environ.get("BUS_HOME", "")
-    if given:
-        return Home(Path(os.path.realpath(os.path.expanduser(given))))
-    return Home(Path(os.path.realpath(_default())))
+    return Home(Path(home_root(option)))
 
 
 def check_directory(directory: Path) -> None:
@@ -82,12 +71,3 @@ def check_directory(directory: Path) -> None:
             directory.chmod(0o700)
         except OSError:
             raise BadHome(f"{directory} is open to others: chmod 700 {directory}") from None
-
-
-def _default() -> str:
-    """What platformdirs calls the user state directory; asked only where nothing was said, for its import is slow."""
-    if sys.platform == "linux":
-        return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "interlock")
-    from platformdirs import user_state_dir
-
-    return user_state_dir("interlock")

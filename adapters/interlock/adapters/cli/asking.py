@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.connection import Connection, Frame
+from interlock.adapters.cli.connection import Connection
+from interlock.adapters.cli.frames import Frame
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.cli.short import show
 

@@ -3,21 +3,27 @@
 A supervisor that goes away under a question is asked again, with the same id: nothing is ever done twice.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import json
 import os
 import socket
 import time
-from typing import Any
 
 from interlock.adapters.cli.options import Failure, Options, say_err
-from interlock.adapters.paths import Home, find_home
+from interlock.adapters.homes import home_root, socket_path
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
 AGAIN_S = 10.0  # how long a lost supervisor is looked for
-Frame = dict[str, Any]
+TYPE_CHECKING = False  # as typing has it, without its import
+if TYPE_CHECKING:
+    from typing import Any
+
+    from interlock.adapters.cli.frames import Frame
+    from interlock.adapters.paths import Home
 
 
 class Lost(Exception):
@@ -29,7 +35,7 @@ class Connection:
 
     def __init__(self, options: Options, *, notices: bool = True, quiet_about: str = "") -> None:
         self.options = options
-        self.home = find_home(options.home)
+        self.root = home_root(options.home)
         self.welcome: Frame = {}
         self._notices = notices
         self._quiet_about = quiet_about
@@ -37,7 +43,14 @@ class Connection:
         self._socket: socket.socket | None = None
         self._buffer = b""
 
-    def __enter__(self) -> "Connection":
+    @property
+    def home(self) -> Home:
+        """The home's paths."""
+        from interlock.adapters.paths import find_home
+
+        return find_home(self.options.home)
+
+    def __enter__(self) -> Connection:
         self.open()
         return self
 
@@ -172,24 +185,24 @@ class Connection:
 
     def _connect(self, start: bool) -> socket.socket:
         try:
-            return connect(self.home)
+            return connect(self.root)
         except FileNotFoundError:
             if not start:
-                raise Failure(69, f"no supervisor runs for {self.home.root}: bus up") from None
+                raise Failure(69, f"no supervisor runs for {self.root}: bus up") from None
         from interlock.adapters.cli.starting import autostart
 
         autostart(self.home)
         try:
-            return connect(self.home)
+            return connect(self.root)
         except OSError as error:
             raise Failure(
                 69, f"the supervisor was started but cannot be reached ({error.strerror}): see its log"
             ) from None
 
 
-def connect(home: Home) -> socket.socket:
+def connect(root: str) -> socket.socket:
     """A connected socket. Raises FileNotFoundError where no supervisor listens, else Failure."""
-    path = str(home.socket())
+    path = socket_path(root)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_S)
     try:

@@ -20,10 +20,11 @@ def command(
     from interlock.adapters.cli.connection import Connection, Lost, connect
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.paths import find_home
+    from interlock.adapters.process import identify
 
     home = find_home(Given.options.home)
     try:
-        connect(home).close()
+        connect(str(home.root)).close()
     except FileNotFoundError:
         _forbid_autostart(home.down)
         say_json({"pid": None}) if Given.options.json else say_out("not running")
@@ -38,7 +39,7 @@ def command(
             connection.receive(1.0)
     except Lost:
         pass
-    while os.path.exists(f"/proc/{pid}") and time.monotonic() < until:
+    while identify(pid) is not None and time.monotonic() < until:  # a zombie has ended, whenever it is reaped
         time.sleep(0.02)
     if time.monotonic() >= until:
         raise Failure(75, f"the supervisor (pid {pid}) is still going down: see its log in {home.logs}")

@@ -3,18 +3,24 @@
 Standard library only: the short way imports it.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from typing import NamedTuple, NoReturn
+
+TYPE_CHECKING = False  # as typing has it, without its import
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
-class Options(NamedTuple):
+class Options:
     """Args: name, how: from --as or BUS_AGENT. home: from --home; BUS_HOME is read where the home is looked for."""
 
-    name: str = ""
-    how: str = ""
-    home: str = ""
-    json: bool = False
+    def __init__(self, name: str = "", how: str = "", home: str = "", json: bool = False) -> None:
+        self.name = name
+        self.how = how
+        self.home = home
+        self.json = json
 
 
 class Failure(Exception):

@@ -18,7 +18,8 @@ from typing import Any
 import typer
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.connection import Connection, Frame, Lost, new_id
+from interlock.adapters.cli.connection import Connection, Lost, new_id
+from interlock.adapters.cli.frames import Frame
 from interlock.adapters.cli.options import Failure, fail, say_err
 from interlock.protocol.codes import Exit
 

@@ -3,12 +3,19 @@
 The supervisor parses the message, so that its grammar stands in one place, and says the exit code.
 """
 
+from __future__ import annotations
+
 import json
 import sys
-from typing import Any
 
-from interlock.adapters.cli.connection import Connection, Frame
+from interlock.adapters.cli.connection import Connection
 from interlock.adapters.cli.options import Failure, Options, say_err, say_out
+
+TYPE_CHECKING = False  # as typing has it, without its import
+if TYPE_CHECKING:
+    from typing import Any
+
+    from interlock.adapters.cli.frames import Frame
 
 MESSAGE_BYTES_MAX = 64 * 1024  # the same as the supervisor's; read no more than it would take
 USAGE = {

@@ -77,7 +77,7 @@ def _wait_until_it_serves(home: Home) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         try:
-            with connect(home) as connection:
+            with connect(str(home.root)) as connection:
                 connection.settimeout(ANSWER_S)
                 connection.sendall(b'{"to":"supervisor","id":"up","body":{"type":"PING"}}\n')
                 if connection.recv(65536):

@@ -5,7 +5,8 @@ import os
 import time
 from collections.abc import Callable
 
-from interlock.adapters.cli.connection import Connection, Frame, Lost
+from interlock.adapters.cli.connection import Connection, Lost
+from interlock.adapters.cli.frames import Frame
 from interlock.adapters.cli.options import Failure, Options, say_err
 from interlock.adapters.cli.short import show
 from interlock.protocol.durations import parse_duration
