@@ -124,7 +124,9 @@ def test_nothing_sleeps_in_tests() -> None:
         if "fixtures" in path.parts or path == Path(__file__):
             continue
         for number, line in enumerate(path.read_text().splitlines(), start=1):
-            asleep = re.search(r"\b(time|anyio|asyncio)\.sleep\((?!0\)|\d{2,}\))", line)  # 60: a child that is to be killed
+            asleep = re.search(
+                r"\b(time|anyio|asyncio)\.sleep\((?!0\)|\d{2,}\))", line
+            )  # 60: a child that is to be killed
             assert not asleep or "# polls:" in line, f"{path}:{number}: wait for an event instead"
 
 

@@ -27,6 +27,7 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 BUS = ROOT / ".venv" / "bin" / "bus"
+PYTHON = ROOT / ".venv" / "bin" / "python"
 FIXTURES = ROOT / "tests" / "fixtures"
 WAIT_S = 30.0  # for anything that must happen; only a test that fails waits so long
 Event = dict[str, Any]
@@ -179,6 +180,17 @@ class Bus:
         kill(pid)
         return pid
 
+    def up_and_dying(self, when: str, where: str) -> Running:
+        """Start a supervisor that kills itself at an append; see tests/fixtures/dying_supervisor.py."""
+        argv = [str(PYTHON), str(FIXTURES / "dying_supervisor.py"), str(self.home), when, where]
+        supervisor = self.launch(argv, cwd=Path("/"))
+        supervisor.out.until("READY")
+        return supervisor
+
+    def inbox(self, agent: str) -> list[Event]:
+        """Unread messages, left unread."""
+        return [json.loads(line) for line in self.ok("inbox", "--peek", "--json", agent=agent).splitlines()]
+
     def processes(self) -> list[psutil.Process]:
         """Living processes whose command line, directory or environment holds the test's folder; not the caller."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
@@ -222,7 +234,8 @@ class Follower:
 
     def __init__(self, bus: Bus) -> None:
         self._process = subprocess.Popen(
-            [str(BUS), "tail", "-f", "--json", "--since", "0"], cwd=bus.folder, env=bus.environment, text=True,
+            [str(BUS), "tail", "-f", "--json", "--since", "0"], cwd=bus.folder, text=True,
+            env={**bus.environment, "BUS_AUTOSTART": "0"},  # it waits for a supervisor that somebody else starts
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         bus.started.append(self._process)

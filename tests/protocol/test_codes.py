@@ -7,6 +7,7 @@ from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import TABLE, Code, Exit, Meaning, exit_code
 from interlock.protocol.messages import (
     NEWS,
+    Acked,
     Admitted,
     Cancelled,
     Down,
@@ -68,6 +69,7 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
     ("extended by", Extended("loop", KEY, 7, 60_000), "EXTENDED loop for 1m"),
     ("cancelled", Cancelled("loop", KEY), "CANCELLED loop"),
     ("admitted", Admitted("loop", KEY, 7, "l1"), "ADMITTED loop (fence 7)"),
+    ("acked", Acked(("m1", "m2"), ("m3",)), "ACKED m1 m2 (unknown: m3)"),
     ("joined", Joined("ann", 1, "claude (pid 4121)"), "JOINED ann - bound to claude (pid 4121)"),
     ("left", Left("ann", "it said so"), "LEFT ann - it said so"),
     ("sent", Sent("bob", "m1", "delivered"), "SENT bob m1 (delivered)"),
@@ -101,7 +103,8 @@ def test_an_answer_reads(body: FromBus, text: str) -> None:
 @pytest.mark.parametrize("body", [row[1] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
 def test_an_answer_starts_with_its_word_and_what_it_is_about(body: FromBus) -> None:
     fields = msgspec.structs.asdict(body)
-    second = body.code if isinstance(body, Refused) else fields.get("resource") or fields[body.__struct_fields__[0]]
+    first = fields[body.__struct_fields__[0]]
+    second = first[0] if isinstance(first, tuple) else first
     assert format_answer(body).startswith(f"{tag_of(body)} {second}")
 
 

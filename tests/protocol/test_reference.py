@@ -23,7 +23,7 @@ POLL, CLAIM, TIME_MAX, LATE = 180_000, 120_000, 1_800_000, 1_000
 AGENTS = st.sampled_from(["ann", "bob", "cyd", "dan"])
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     agent: str
     arrival: int
@@ -32,7 +32,7 @@ class Place:
     missed: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class Owner:
     place: Place
     noticed: bool
@@ -68,6 +68,7 @@ class Reference:
         if owner is not None:
             if time is not None:
                 owner.respected_until = now + min(time, TIME_MAX)
+            self.serve(now)
             return "GRANTED"
         if place is None:
             self.arrivals += 1

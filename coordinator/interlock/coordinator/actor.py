@@ -18,7 +18,7 @@ import structlog
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.journal import Journal, Staged
 from interlock.coordinator.mailbox import Mailbox
-from interlock.coordinator.records import Entry
+from interlock.coordinator.records import Dead, Entry
 from interlock.coordinator.world import State
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import RESTARTS_MAX, RESTARTS_WITHIN_MS
@@ -26,6 +26,7 @@ from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
 
 log = structlog.get_logger("actor")
+FAULT_CHARACTERS_MAX = 200  # the log has the whole of it
 RETRY_SECONDS = 1.0  # a full disk is tried again this often
 
 
@@ -87,6 +88,7 @@ class Actor:
                 outcome = self._decide(draft.state, item.command, now)
             except Exception as error:
                 self._let_it_crash(item, error, now.mono_ms)
+                draft.bury(item, self.address, error)
                 continue
             draft.add(item, outcome)
         staged = None
@@ -143,6 +145,12 @@ class _Draft:
         for send in outcome.outbox:
             (self.spoken if send.reply_to or send.run else self.kept).append(send)
         if item.id and outcome.events:
+            self.causes[item.id] = item.digest
+
+    def bury(self, item: Item, address: str, error: Exception) -> None:
+        """A dead letter's id is kept like any other: it is never fed again."""
+        self.events.append(Dead(item.id, address, f"{type(error).__name__}: {error}"[:FAULT_CHARACTERS_MAX]))
+        if item.id:
             self.causes[item.id] = item.digest
 
     def must_be_kept(self) -> bool:

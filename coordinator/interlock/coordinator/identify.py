@@ -6,9 +6,10 @@
 
 import msgspec
 
+from interlock.protocol.codes import Code
 from interlock.protocol.identity import Identity
 from interlock.protocol.names import why_not_agent
-from interlock.protocol.registry import Agent, Registry
+from interlock.protocol.registry import Agent, Registry, conflict_of_case
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -17,6 +18,7 @@ class Found(msgspec.Struct, frozen=True):
     agent: str = ""
     how: str = ""
     why: str = ""
+    code: Code = Code.BAD_MESSAGE
 
 
 def identify(registry: Registry, *, agent: str, how: str, ancestors: list[Identity], worktree: str, user: str) -> Found:
@@ -29,7 +31,12 @@ def identify(registry: Registry, *, agent: str, how: str, ancestors: list[Identi
     """
     if agent:
         why_not = why_not_agent(agent)
-        return Found(why=why_not) if why_not else Found(agent, how)
+        if why_not:
+            return Found(why=why_not)
+        spelled = registry.spelled.get(agent.casefold(), agent)
+        if spelled != agent:
+            return Found(why=conflict_of_case(spelled), code=Code.NAME_CONFLICT)
+        return Found(agent, how)
     bound: dict[Identity, list[Agent]] = {}
     for each in registry.agents.values():
         if not each.gone and each.process is not None:
@@ -52,4 +59,4 @@ def _the_one(candidates: list[Agent], how: str) -> Found:
     if len(candidates) == 1:
         return Found(candidates[0].name, how)
     names = ", ".join(sorted(each.name for each in candidates))
-    return Found(why=f"several agents {how}: {names}; say which with --as NAME")
+    return Found(why=f"several agents {how}, {names}: say which with --as NAME", code=Code.AMBIGUOUS_TARGET)

@@ -62,7 +62,10 @@ class Journal:
         await self._store.open()
         snapshot = await self._store.snapshot()
         if snapshot is not None:
-            self.world = msgspec.json.decode(snapshot.body, type=World)
+            try:
+                self.world = msgspec.json.decode(snapshot.body, type=World)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise _unusable(f"snapshot cannot be read ({error})") from error
             self.world.index, self.world.hash = snapshot.index, snapshot.hash.hex()
         replayed = 0
         while rows := await self._store.rows(self.world.index, REPLAY_ROWS):
@@ -115,12 +118,14 @@ class Journal:
         return [records.decode(row.body) for row in rows]
 
     def _replay(self, row: Row) -> None:
-        record = records.decode(row.body)
-        if row.index != self.world.index + 1 or record.prev != self.world.hash or records.digest(row.body) != row.hash:
-            raise Unusable(
-                f"the journal's chain is broken at record {row.index}: restore bus.db from a copy, "
-                "or move it aside to start empty"
-            )
+        """Nothing is read of a row before its hash is checked: a broken one may hold anything."""
+        broken = row.index != self.world.index + 1 or records.digest(row.body) != row.hash
+        try:
+            record = None if broken else records.decode(row.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise _unusable(f"record {row.index} cannot be read ({error})") from error
+        if record is None or record.prev != self.world.hash:
+            raise _unusable(f"chain is broken at record {row.index}")
         self.world.apply(record)
         self.world.hash = row.hash.hex()
 
@@ -182,6 +187,10 @@ class Journal:
         except NotWritten as error:
             log.warning("snapshot_not_written", why=str(error))
         self._since_snapshot = (0, 0)
+
+
+def _unusable(what: str) -> Unusable:
+    return Unusable(f"the journal's {what}: restore bus.db from a copy, or move it aside to start empty")
 
 
 def numbered(record: records.Record, after_seq: int) -> Iterator[tuple[int, str, records.Event]]:

@@ -135,6 +135,11 @@ def evolve(registry: Registry, event: RegistryEvent) -> Registry:
             return replace(registry, agents={**registry.agents, name: agent})
 
 
+def conflict_of_case(spelled: str) -> str:
+    """The sentence for a name that differs from a known one only by case."""
+    return f"there is an agent {spelled!r} already, and names must differ by more than case: use that spelling"
+
+
 # --- straight helpers ---------------------------------------------------------------------
 def _join(registry: Registry, join: Join, now: Now) -> Outcome[Registry, RegistryEvent]:
     why_not = why_not_agent(join.name)
@@ -142,8 +147,7 @@ def _join(registry: Registry, join: Join, now: Now) -> Outcome[Registry, Registr
         return _refuse(registry, join, Code.BAD_MESSAGE, why_not)
     spelled = registry.spelled.get(join.name.casefold(), join.name)
     if spelled != join.name:
-        why = f"there is an agent {spelled!r} already, and names must differ by more than case: use that spelling"
-        return _refuse(registry, join, Code.NAME_CONFLICT, why)
+        return _refuse(registry, join, Code.NAME_CONFLICT, conflict_of_case(spelled))
     agent = registry.living(join.name)
     if agent is None:
         known = registry.agents.get(join.name)

@@ -9,26 +9,33 @@ import sys
 from interlock.adapters.cli import options
 from interlock.adapters.cli.options import Failure
 
-SHORT = {"send": 2, "inbox": 0, "ack": 0}  # verb → words after which the rest is a message
+SHORT = {"send", "inbox", "ack"}
 
 
 def main() -> int:
     """Run one command line and return its exit code."""
     words = sys.argv[1:]
     try:
-        return _run(words)
-    except Failure as failure:
-        return options.fail(failure, "--json" in words)
+        try:
+            return _run(words)
+        except Failure as failure:
+            return options.fail(failure, _wants_json(words))
+    except Failure as failure:  # stdout itself failed
+        return options.fail(failure, as_json=False)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         options.closed_pipe()
 
 
+def _wants_json(words: list[str]) -> bool:
+    """As far as can be told of a command line that may be wrong; what stands after `--` is somebody else's."""
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
 def _run(words: list[str]) -> int:
-    verb = next((word for word in words if not word.startswith("-")), "")
-    given, rest = options.take_options(words, SHORT.get(verb, 0))
-    if rest and rest[0] in SHORT and "--help" not in rest[:2]:
+    given, rest = options.take_options(words)
+    if rest and rest[0] in SHORT and not {"--help", "-h"} & set(rest[:2]):
         from interlock.adapters.cli import short
 
         return short.run(rest[0], rest[1:], given)

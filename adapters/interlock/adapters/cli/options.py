@@ -5,9 +5,15 @@ Standard library only: the short way imports it.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
+# What only the command has to say has no code of the bus's; these words stand for its exit codes.
+OWN_CODES = {
+    64: "USAGE", 65: "DATA", 69: "UNAVAILABLE", 73: "CANNOT_CREATE", 74: "IO", 75: "NOT_YET", 78: "CONFIG",
+    124: "TIMED_OUT", 125: "BUS_FAILED",
+}  # fmt: skip
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -32,12 +38,11 @@ class Failure(Exception):
         self.code = code
 
 
-def take_options(words: list[str], stop_after: int = 0) -> tuple[Options, list[str]]:
+def take_options(words: list[str]) -> tuple[Options, list[str]]:
     """Take the common options out of a command line.
 
     Args:
         words: after `bus`.
-        stop_after: after so many other words the rest is a message, and is left as it stands; 0: never.
 
     Returns:
         The options, and the other words in their order.
@@ -47,7 +52,7 @@ def take_options(words: list[str], stop_after: int = 0) -> tuple[Options, list[s
     at = 0
     while at < len(words):
         word = words[at]
-        if word == "--" or (stop_after and len(rest) >= stop_after):
+        if word == "--":
             rest += words[at:]
             break
         option, equals, value = word.partition("=")
@@ -55,7 +60,7 @@ def take_options(words: list[str], stop_after: int = 0) -> tuple[Options, list[s
             if not equals:
                 at += 1
                 if at == len(words):
-                    raise Failure(64, f"{option} needs a value")
+                    raise Failure(64, f"{option} needs a value: see bus --help")
                 value = words[at]
             name, home = (value, home) if option == "--as" else (name, value)
         elif word == "--json":
@@ -71,38 +76,55 @@ def take_options(words: list[str], stop_after: int = 0) -> tuple[Options, list[s
 
 def fail(failure: Failure, as_json: bool) -> int:
     """Say what went wrong, where it belongs, and return the exit code."""
+    code = failure.code or OWN_CODES.get(failure.exit_code, "FAILED")
     if as_json:
         import json
 
-        error = {"code": failure.code or _code_of(failure.exit_code), "message": str(failure), "next": ""}
-        say_out(json.dumps({"error": error}, ensure_ascii=False))
+        say_out(json.dumps(error_object(code, str(failure)), ensure_ascii=False))
     else:
-        say_err(f"{f'REFUSED {failure.code}' if failure.code else 'bus:'} {failure}")
+        say_err(f"REFUSED {code} {failure}" if failure.code else f"bus: {failure} ({code})")
     return failure.exit_code
 
 
+def error_object(code: str, why: str) -> dict[str, dict[str, str]]:
+    """A refusal for programs. `next` is what stands behind the sentence's first colon: what to do."""
+    return {"error": {"code": code, "message": why, "next": why.partition(": ")[2] or f"bus errors {code}"}}
+
+
 def say_out(text: str) -> None:
-    """Print to stdout, whatever characters it holds."""
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape") + b"\n")
-    sys.stdout.buffer.flush()
+    """Print to stdout, whatever characters it holds. Whoever read it and has left ends the command, quietly."""
+    write_out(text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def write_out(data: bytes) -> None:
+    """The same for bytes. Raises Failure 74 where stdout is closed, or its disk full."""
+    try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        closed_pipe()
+    except OSError as error:
+        _to_nowhere(1)
+        raise Failure(74, f"the answer cannot be printed ({error.strerror}): mend stdout, then ask again") from None
 
 
 def say_err(text: str) -> None:
     """Print to stderr; a closed one is nobody's loss."""
     try:
-        sys.stderr.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
-        sys.stderr.buffer.flush()
+        if sys.stderr is not None:
+            sys.stderr.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+            sys.stderr.buffer.flush()
     except OSError:
-        pass
+        _to_nowhere(2)
 
 
 def closed_pipe() -> NoReturn:
     """Whoever read our output has left (`| head -1`): end quietly, as a program killed by SIGPIPE would."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
     os._exit(141)
 
 
-def _code_of(exit_code: int) -> str:
-    names = {64: "USAGE", 65: "DATA", 69: "UNAVAILABLE", 73: "CANNOT_CREATE", 74: "IO", 75: "NOT_YET", 78: "CONFIG"}
-    return names.get(exit_code, "FAILED")
+def _to_nowhere(fd: int) -> None:
+    """What is still buffered must not fail again at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), fd)

@@ -12,4 +12,4 @@ def command(
     request_id: str = typer.Option("", "--request-id", help="The message's id; the same id is never done twice."),
     reply_to: str = typer.Option("", "--reply-to", help="The id of the message that this answers."),
 ) -> None:
-    """Send a message; to the coordinator, print its answer. Options stand before the message."""
+    """Send a message; to the coordinator, print its answer. What stands behind a `--` is message and no option."""

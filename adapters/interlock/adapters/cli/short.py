@@ -9,7 +9,7 @@ import json
 import sys
 
 from interlock.adapters.cli.connection import Connection
-from interlock.adapters.cli.options import Failure, Options, say_err, say_out
+from interlock.adapters.cli.options import Failure, Options, error_object, say_err, say_out
 
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from interlock.adapters.cli.frames import Frame
 
 MESSAGE_BYTES_MAX = 64 * 1024  # the same as the supervisor's; read no more than it would take
+COUNTED_BYTES_MAX = 64 * 1024 * 1024  # a longer one is not read to its end to say how long it is
 USAGE = {
-    "send": "bus send TO MESSAGE… [--wait D] [--stdin | --file F] [--request-id ID] [--reply-to ID]",
+    "send": "bus send TO MESSAGE… [--wait D] [--request-id ID] [--reply-to ID], or --stdin or --file F for MESSAGE",
     "inbox": "bus inbox [--wait D] [--peek] [--last N]",
     "ack": "bus ack ID…",
 }
@@ -36,7 +37,7 @@ def run(verb: str, words: list[str], options: Options) -> int:
 
 def _send(words: list[str], options: Options) -> int:
     """A message to an agent or to the coordinator; prints the answer's text."""
-    flags, words = _flags("send", words, {"--wait", "--file", "--request-id", "--reply-to"}, {"--stdin"}, stop_after=1)
+    flags, words = _flags("send", words, {"--wait", "--file", "--request-id", "--reply-to"}, {"--stdin"}, text_after=1)
     if not words:
         raise Failure(64, f"say to whom: {USAGE['send']}")
     to, message = words[0], words[1:]
@@ -53,14 +54,22 @@ def _send(words: list[str], options: Options) -> int:
         content["args"] = [_utf8(word) for word in message]
     if "--reply-to" in flags:
         content["reply_to"] = flags["--reply-to"]
-    with Connection(options) as connection:
-        frame = connection.ask(to, message_id=flags.get("--request-id", ""), **content)
-        show(frame, options)
-        body = frame.get("body", {})
-        if "--wait" in flags and body.get("type") == "QUEUED":
-            from interlock.adapters.cli.waiting import wait_for
+    if "--wait" in flags:
+        from interlock.adapters.cli.waiting import deadline
 
-            return wait_for(connection, body["resource"], flags["--wait"], options)
+        deadline(flags["--wait"])
+    with Connection(options) as connection:
+        connection.agent()
+        frame = connection.ask(to, message_id=flags.get("--request-id", ""), **content)
+        body = frame.get("body", {})
+        waits = "--wait" in flags and body.get("type") == "QUEUED"
+        if not waits or not options.json:
+            show(frame, options)
+        if waits:
+            from interlock.adapters.cli.waiting import cancel_on_interrupt, wait_for
+
+            resource, limit = body["resource"], flags["--wait"]
+            return cancel_on_interrupt(connection, resource, lambda: wait_for(connection, resource, limit, options))
         return int(frame.get("exit", 0))
 
 
@@ -70,8 +79,12 @@ def _inbox(words: list[str], options: Options) -> int:
     if rest:
         raise Failure(64, f"{rest[0]!r} is too much: {USAGE['inbox']}")
     last = flags.get("--last", "0")
-    if not last.isdigit():
+    if not (last.isascii() and last.isdigit()) or len(last) > 9:
         raise Failure(64, f"--last {last} is no number: {USAGE['inbox']}")
+    if "--wait" in flags:
+        from interlock.adapters.cli.waiting import deadline
+
+        deadline(flags["--wait"])
     with Connection(options, notices=False) as connection:
         connection.agent()
         reply = _read_inbox(connection, int(last))
@@ -112,8 +125,7 @@ def show(frame: Frame, options: Options) -> None:
     body, text = frame.get("body", {}), frame.get("text", "")
     if options.json:
         if body.get("type") == "REFUSED":
-            error = {"code": body["code"], "message": body["why"], "next": ""}
-            say_out(json.dumps({"error": error}, ensure_ascii=False))
+            say_out(json.dumps(error_object(body["code"], body["why"]), ensure_ascii=False))
         else:
             wanted = {key: frame[key] for key in ("id", "from", "to", "at", "reply_to", "body", "text") if key in frame}
             say_out(json.dumps(wanted, ensure_ascii=False))
@@ -124,7 +136,21 @@ def show(frame: Frame, options: Options) -> None:
 
 
 def _line(message: Frame) -> str:
-    return f"{message['at'][11:19]} {message['from']}: {message['text']}  [{message['id']}]"
+    """A message for people. No line of its text can pass for another message; `--json` has it byte for byte."""
+    text = "\n    ".join(_harmless(line) for line in message["text"].replace("\r\n", "\n").split("\n"))
+    return f"{message['from']}, {_age(message['age_s'])} ago: {text}  [{message['id']}]"
+
+
+def _harmless(line: str) -> str:
+    """Nothing in it moves the cursor or colours the screen."""
+    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
+
+
+def _age(seconds: int) -> str:
+    for name, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{name}"
+    return f"{seconds}s"
 
 
 def _read_inbox(connection: Connection, last: int) -> Frame:
@@ -136,17 +162,18 @@ def _read_inbox(connection: Connection, last: int) -> Frame:
 
 
 def _flags(
-    verb: str, words: list[str], valued: set[str], plain: set[str], *, stop_after: int = 0
+    verb: str, words: list[str], valued: set[str], plain: set[str], *, text_after: int = 0
 ) -> tuple[dict[str, str], list[str]]:
-    """Options of a short verb; for `send` they stand before the message, whose words are left as they are."""
+    """Options of a short verb, wherever they stand before a `--`.
+
+    Args:
+        text_after: after so many other words comes a message: there an option of somebody else is a word of it.
+    """
     flags: dict[str, str] = {}
     rest: list[str] = []
     at = 0
     while at < len(words):
         word, equals, value = words[at].partition("=")
-        if stop_after and len(rest) > stop_after:
-            rest += words[at:]
-            break
         if words[at] == "--":
             rest += words[at + 1 :]
             break
@@ -159,7 +186,7 @@ def _flags(
             flags[word] = value
         elif words[at] in plain:
             flags[words[at]] = ""
-        elif words[at].startswith("--"):
+        elif words[at].startswith("--") and not (text_after and len(rest) > text_after):
             raise Failure(64, f"unknown option {words[at]}: {USAGE[verb]}")
         else:
             rest.append(words[at])
@@ -169,23 +196,24 @@ def _flags(
 
 def _read(path: str) -> str:
     """A message from a file or from stdin, byte for byte; a last newline belongs to it."""
+    if not path and sys.stdin is None:
+        raise Failure(65, "stdin is closed: give the message with --file F, or as an argument")
     try:
-        if path:
-            with open(path, "rb") as file:
-                data = file.read(MESSAGE_BYTES_MAX + 1)
-        else:
-            data = sys.stdin.buffer.read(MESSAGE_BYTES_MAX + 1)
+        with open(path or 0, "rb", closefd=bool(path)) as file:
+            data = file.read(MESSAGE_BYTES_MAX + 1)
+            size = len(data)
+            while size <= COUNTED_BYTES_MAX and (more := file.read(1 << 20) if size > MESSAGE_BYTES_MAX else b""):
+                size += len(more)
     except OSError as error:
-        raise Failure(65, f"{path or 'stdin'} cannot be read: {error.strerror}") from None
-    if len(data) > MESSAGE_BYTES_MAX:
-        raise Failure(
-            64, f"the message has more than {MESSAGE_BYTES_MAX} bytes: put it into a file, send its path",
-            "MESSAGE_TOO_LARGE",
-        )  # fmt: skip
+        raise Failure(65, f"{path or 'stdin'} cannot be read ({error.strerror}): give a file with the message") from None
+    if size > MESSAGE_BYTES_MAX:
+        has = f"{size} bytes" if size <= COUNTED_BYTES_MAX else f"more than {COUNTED_BYTES_MAX} bytes"
+        why = f"the message has {has}, at most {MESSAGE_BYTES_MAX} are taken: put it into a file, send its path"
+        raise Failure(64, why, "MESSAGE_TOO_LARGE")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Failure(65, f"{path or 'stdin'} is not UTF-8: a message is text") from None
+        raise Failure(65, f"{path or 'stdin'} is not UTF-8: a message is text, send a file's path instead") from None
 
 
 def _utf8(word: str) -> str:
@@ -193,5 +221,5 @@ def _utf8(word: str) -> str:
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise Failure(65, "the message is not UTF-8: a message is text") from None
+        raise Failure(65, "the message is not UTF-8: a message is text, send a file's path instead") from None
     return word

@@ -37,6 +37,9 @@ def start(home: Home) -> bool:
         home.create()
     except BadHome as error:
         raise Failure(73, str(error)) from None
+    if _listens(home):
+        _wait_until_it_serves(home)
+        return False
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
@@ -55,6 +58,17 @@ def start(home: Home) -> bool:
         word = _read_word(pipe.fileno())
     process.returncode = 0  # it is not ours to wait for: it detaches, and its parent leaves at once
     return _judge(home, word)
+
+
+def _listens(home: Home) -> bool:
+    """Whether somebody takes connections already: then no process need be started to learn it."""
+    from interlock.adapters.cli.connection import connect
+
+    try:
+        connect(str(home.root)).close()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _judge(home: Home, word: str) -> bool:

@@ -11,7 +11,7 @@ from interlock.adapters.cli.options import Failure, Options, say_err
 from interlock.adapters.cli.short import show
 from interlock.protocol.durations import parse_duration
 
-ENDS = {"GRANTED", "REVOKED", "CANCELLED", "REFUSED"}
+ENDS = {"GRANTED", "REVOKED", "CANCELLED", "REFUSED", "DOWN"}
 LOOK_S = 10.0  # how often the place in the queue is looked at again
 RECONNECT_S = 30.0
 WITHOUT_TERMINAL = "100s"  # an agent's tool call lives two minutes
@@ -37,7 +37,10 @@ def wait_for(connection: Connection, resource: str, timeout: str, options: Optio
         last = _progress(frame, last)
         pushed = _next_news(connection, frame["body"].get("key", ""), until)
         if pushed is None and time.monotonic() >= until:
-            show(_ask(connection, resource), options)
+            frame = _ask(connection, resource)
+            if frame["body"].get("type", "") in ENDS:  # at the last moment
+                return _end(frame, options)
+            show(frame, options)
             return 75
 
 
@@ -114,5 +117,5 @@ def _progress(frame: Frame, last: str) -> str:
 
 def _end(frame: Frame, options: Options) -> int:
     show(frame, options)
-    exits = {"GRANTED": 0, "REVOKED": 77, "CANCELLED": 77}
+    exits = {"GRANTED": 0, "REVOKED": 77, "CANCELLED": 77, "DOWN": 75}
     return exits.get(frame["body"]["type"], int(frame.get("exit", 77)))

@@ -1,0 +1,192 @@
+"""A whole bus without a machine under it: real supervisor, router, desk and journal; fake effects, callers, clients."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from tests.coordinator.memory_store import MemoryStore
+from tests.coordinator.virtual_time import VirtualClock
+
+from interlock.coordinator.config import Config
+from interlock.coordinator.desk import Desk
+from interlock.coordinator.journal import Journal
+from interlock.coordinator.router import Router
+from interlock.coordinator.session import Session
+from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.world import World
+from interlock.protocol.envelope import Envelope, Hello
+from interlock.protocol.identity import Identity, Presence
+from interlock.protocol.resource_commands import LaunchGone, Order
+from interlock.protocol.resource_state import Server
+
+_numbers = itertools.count(1)
+
+
+def process(pid: int = 0) -> Identity:
+    """A process that is nobody else's."""
+    return Identity("machine", "boot-1", 1, pid or 1000 + next(_numbers), 7)
+
+
+class FakeCaller:
+    """Args: bound: the process that joining binds to. chain: the caller and its ancestors."""
+
+    def __init__(self, bound: Identity | None = None, chain: list[Identity] | None = None) -> None:
+        self._bound = bound
+        self._chain = chain or []
+
+    def ancestors(self) -> list[Identity]:
+        return self._chain
+
+    def binding(self, hosts: frozenset[str]) -> tuple[Identity, str] | None:
+        return (self._bound, f"claude (pid {self._bound.pid})") if self._bound is not None else None
+
+    def bind_to(self, pid: int) -> tuple[Identity, str] | None:
+        return process(pid), f"pid {pid}"
+
+    def worktree(self, directory: str) -> str:
+        return directory
+
+
+class FakeEffects:
+    """Does nothing by itself: `begun` says what was ordered, `end` ends a process for whoever watches it."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, Order]] = []
+        self.adopted: list[Server] = []
+        self.gone: set[Identity] = set()
+        self._watched: dict[Identity, list[Callable[[], None]]] = {}
+
+    def begin(self, key: str, order: Order) -> None:
+        self.begun.append((key, order))
+
+    def adopt(self, key: str, unit: str, server: Server) -> None:
+        self.adopted.append(server)
+
+    def watch(self, identity: Identity, then: Callable[[], None]) -> None:
+        if identity in self.gone:
+            then()
+        else:
+            self._watched.setdefault(identity, []).append(then)
+
+    def end(self, identity: Identity) -> None:
+        self.gone.add(identity)
+        for then in self._watched.pop(identity, []):
+            then()
+
+    def probe(self, identity: Identity) -> Presence:
+        return Presence.GONE if identity in self.gone else Presence.ALIVE
+
+    async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
+        return LaunchGone(launch, True, 0, "it said so")
+
+    def directory(self, path: str) -> str | None:
+        return path if path.startswith("/") else None
+
+    def log_path(self, launch: str) -> str:
+        return f"/log/{launch}.log"
+
+
+class Client:
+    """One session with somebody who reads. `frames` is all that came, in order."""
+
+    def __init__(self, bus: "Bus", agent: str, caller: FakeCaller) -> None:
+        self.session = Session(caller)
+        self.frames: list[dict[str, Any]] = []
+        self._bus = bus
+        self._came = anyio.Event()
+        bus.supervisor.sessions.add(self.session)
+        bus.desk.welcome(self.session, Hello(agent=agent))
+
+    async def read(self) -> None:
+        while (lines := await self.session.next_lines()) is not None:
+            self.session.written(len(lines))
+            self.frames += [msgspec.json.decode(line) for line in lines.splitlines()]
+            self._came.set()
+            self._came = anyio.Event()
+
+    async def post(self, what: str | dict[str, Any], id_: str = "", to: str = "coordinator") -> str:
+        """Send, without waiting for the answer; returns the id."""
+        id_ = id_ or f"m{next(_numbers)}"
+        envelope = Envelope(to=to, id=id_)
+        if isinstance(what, str):
+            envelope.text = what
+        else:
+            envelope.body = msgspec.Raw(msgspec.json.encode(what))
+        await self._bus.router.hear(self.session, envelope)
+        return id_
+
+    async def answer(self, id_: str) -> dict[str, Any]:
+        while True:
+            for frame in self.frames:
+                if frame.get("reply_to") == id_:
+                    return frame
+            await self._came.wait()
+
+    async def ask(self, what: str | dict[str, Any], id_: str = "", to: str = "coordinator") -> dict[str, Any]:
+        """Send and wait; returns the answer's body."""
+        frame = await self.answer(await self.post(what, id_, to))
+        return dict(frame["body"])
+
+    def heard(self, word: str) -> list[dict[str, Any]]:
+        return [frame["body"] for frame in self.frames if frame["body"].get("type") == word]
+
+
+class Bus:
+    """Args: store: a fresh or a crashed one. config, effects: defaults where left out."""
+
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        config: Config | None = None,
+        effects: FakeEffects | None = None,
+        clock: VirtualClock | None = None,
+    ) -> None:
+        self.store = store or MemoryStore()
+        self.clock = clock or VirtualClock()
+        self.effects = effects or FakeEffects()
+        self.journal = Journal(self.store, self.clock, keep_ms=30 * 86_400_000)
+        self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242)
+        self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None)
+        self.router = Router(self.supervisor, self.desk)
+        self.desk.joiner = self.router
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """From start to a sudden end: what is under way when the block is left is thrown away."""
+        await self.journal.open()
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self.journal.run)
+            await self.supervisor.start(tasks)
+            yield self
+            tasks.cancel_scope.cancel()
+
+    def client(self, agent: str, caller: FakeCaller | None = None) -> Client:
+        client = Client(self, agent, caller or FakeCaller())
+        assert self._tasks is not None
+        self._tasks.start_soon(client.read)
+        return client
+
+    def go(self, work: Callable[..., Any], *args: Any) -> None:
+        assert self._tasks is not None
+        self._tasks.start_soon(work, *args)
+
+
+def as_bytes(world: World) -> bytes:
+    """A world as it would be kept: two worlds are the same if these are."""
+    return msgspec.json.encode(world)
+
+
+async def replayed(store: MemoryStore) -> World:
+    """What the next supervisor would make of what is durable."""
+    return await Journal(store.crash(), VirtualClock(), 1).open()
+
+
+async def settled() -> None:
+    """Let everything run that can run now: a moment of virtual time."""
+    await anyio.sleep(0.001)

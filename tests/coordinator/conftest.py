@@ -1,0 +1,33 @@
+"""Every test here runs in virtual time, so waiting costs nothing and order never changes."""
+
+from typing import Any
+
+import pytest
+from tests.coordinator.bus import Bus, FakeEffects
+from tests.coordinator.memory_store import MemoryStore
+from tests.coordinator.virtual_time import VirtualClock, VirtualLoop
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": VirtualLoop}
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def effects() -> FakeEffects:
+    return FakeEffects()
+
+
+@pytest.fixture
+def bus(store: MemoryStore, clock: VirtualClock, effects: FakeEffects) -> Bus:
+    return Bus(store, effects=effects, clock=clock)

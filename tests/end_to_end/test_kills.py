@@ -1,0 +1,230 @@
+"""The supervisor killed with -9 in the middle of whatever it does, and started again: nothing is lost or done twice."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.end_to_end.conftest import Home
+from tests.end_to_end.playground import (
+    Bus,
+    Done,
+    Event,
+    Follower,
+    Repository,
+    Running,
+    alive,
+    executions,
+    fetch,
+    kill,
+    server_config,
+    stranger,
+)
+
+Follow = Callable[[], Follower]
+
+
+class Scene(NamedTuple):
+    """A holds the server from `one`; B and C wait for it, from `two` and `three`; D has an unread message."""
+
+    bus: Bus
+    log: Follower
+    port: int
+    repository: Repository
+    one: Path
+    two: Path
+    three: Path
+
+    def standing(self) -> dict[str, Any]:
+        """What must be the same before and after a kill."""
+        status = self.bus.status("server-loop")
+        return {
+            "holders": [(each["agent"], each["request_id"], each["fence"]) for each in status["holders"]],
+            "queue": [(each["agent"], each["request_id"], each["position"]) for each in status["queue"]],
+            "server": (status["reach"].get("worktree"), status["reach"].get("pid")),
+            "unread": [message["id"] for message in self.bus.inbox("D")],
+        }
+
+    def wait_and_fetch(self, agent: str) -> tuple[Running, Callable[[], tuple[Done, str]]]:
+        """`bus wait` of an agent under way, and what it said and what was served the moment it had said so."""
+        waiter = self.bus.start("wait", "server-loop", "--timeout", "60s", agent=agent)
+        waiter.err.until("waiting: ")
+
+        def end() -> tuple[Done, str]:
+            done = waiter.end()
+            return done, fetch(self.port)
+
+        return waiter, end
+
+
+@pytest.fixture
+def make_scene(bus: Bus, home: Home, port: int, repository: Repository, follow: Follow) -> Callable[..., Scene]:
+    def make(*, options: str = "", more: str = "", up: Callable[[], object] | None = None) -> Scene:
+        bus.environment["BUS_AUTOSTART"] = "0"  # a supervisor that is gone stays gone until the test starts one
+        home.write(server_config(port, options=options, more=more))
+        one, two, three = repository.worktrees(3)
+        if up is None:
+            bus.ok("up")
+        else:
+            up()
+        log = follow()
+        bus.ok("join", "D")
+        bus.ok("send", "D", "are you there?", agent="A")
+        bus.ok(
+            "request", "server-loop", "--for", "the login page", "--time", "20m", "--wait", "30s", cwd=one, agent="A"
+        )
+        assert bus("request", "server-loop", "--for", "the header", cwd=two, agent="B").code == 75
+        assert bus("request", "server-loop", "--for", "the footer", cwd=three, agent="C").code == 75
+        return Scene(bus, log, port, repository, one, two, three)
+
+    return make
+
+
+def hand_on(scene: Scene, waiter: Callable[[], tuple[Done, str]], *, from_: Event | None = None) -> None:
+    """B is told GRANTED, its page is served at that moment and was started once; then the same for C."""
+    done, page = waiter()
+    assert done.code == 0, done
+    granted = scene.log.until("granted", agent="B")
+    assert f"(fence {granted['fence']})" in done.out
+    assert page == scene.repository.page(scene.two)
+    assert executions(scene.two) == 1
+    scene.bus.ok("release", agent="B")
+    assert scene.bus("wait", "server-loop", "--timeout", "30s", agent="C").code == 0
+    assert fetch(scene.port) == scene.repository.page(scene.three)
+    assert executions(scene.three) == 1
+    fences = [event["fence"] for event in scene.log.all("granted")]
+    assert fences == sorted(set(fences))
+    assert [event["agent"] for event in scene.log.all("granted")] == ["A", "B", "C"]
+    scene.log.until("granted", agent="C")
+    assert scene.log.is_whole(), scene.log.told()
+
+
+def test_a_kill_at_rest_changes_nothing(make_scene: Callable[..., Scene]) -> None:
+    # given
+    scene = make_scene()
+    before = scene.standing()
+    # when
+    scene.bus.kill_supervisor()
+    scene.bus.ok("up")
+    # then
+    assert scene.standing() == before
+    assert alive(before["server"][1])
+    assert fetch(scene.port) == scene.repository.page(scene.one)
+    assert executions(scene.one) == 1
+    # and the owner is still the owner, for everybody
+    assert scene.bus("check", "server-loop", agent="A").code == 0
+    assert scene.bus("check", "server-loop", agent="B").code == 77
+    assert scene.bus("extend", agent="A").code == 0
+
+
+def test_a_kill_while_the_old_server_is_being_stopped(make_scene: Callable[..., Scene]) -> None:
+    # given a server that ignores SIGTERM, and a stop in progress
+    scene = make_scene(options="--deaf", more='stop_timeout = "1500ms"')
+    _, waiter = scene.wait_and_fetch("B")
+    scene.bus.ok("release", agent="A")
+    scene.log.until("step_started", kind="stop")
+    before = scene.standing()
+    # when
+    scene.bus.kill_supervisor()
+    assert fetch(scene.port) == scene.repository.page(scene.one), "the old one still runs: nobody may have been told"
+    scene.bus.ok("up")
+    # then
+    after = scene.standing()
+    assert (after["queue"], after["unread"]) == (before["queue"], before["unread"])
+    hand_on(scene, waiter)
+    assert executions(scene.one) == 1
+
+
+def test_a_kill_while_a_stranger_holds_the_port(make_scene: Callable[..., Scene]) -> None:
+    # given A's server gone, a stranger on its port, and the start for B waiting for that
+    scene = make_scene()
+    _, waiter = scene.wait_and_fetch("B")
+    server = scene.standing()["server"][1]
+    kill(server, signal.SIGTERM)
+    scene.log.until("down")
+    with stranger(scene.port) as pid:
+        scene.bus.ok("release", agent="A")
+        blocked = scene.log.until("blocked", where=lambda event: str(pid) in event["who"])
+        before = scene.standing()
+        # when
+        scene.bus.kill_supervisor()
+        scene.bus.ok("up")
+        # then it waits again, and the stranger lives
+        scene.log.until("blocked", after=blocked["seq"], where=lambda event: str(pid) in event["who"])
+        after = scene.standing()
+        assert after == before
+        assert alive(pid)
+        assert not [event for event in scene.log.all("granted") if event["agent"] == "B"]
+    # and goes on by itself once that has left
+    hand_on(scene, waiter)
+
+
+def test_a_kill_while_the_new_server_builds(make_scene: Callable[..., Scene]) -> None:
+    # given a server that takes its time
+    scene = make_scene(options="--build-s 1")
+    _, waiter = scene.wait_and_fetch("B")
+    first = scene.log.until("launch_started")
+    scene.bus.ok("release", agent="A")
+    second = scene.log.until("launch_started", after=first["seq"])
+    # when
+    scene.bus.kill_supervisor()
+    scene.bus.ok("up")
+    # then the very same launch is taken up
+    hand_on(scene, waiter)
+    done = scene.log.until("step_done", kind="start", after=second["seq"])
+    assert done["server"]["launch"] == second["launch"]
+    assert done["server"]["keeper"] == second["keeper"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param('"kind":"stop","agent":"B"', id="the stop is on record"),
+        pytest.param('"kind":"start","agent":"B"', id="the start is on record"),
+        pytest.param('"type":"launch_started","unit":"","step":{second}', id="the keeper is up and has no GO"),
+        pytest.param('"type":"granted","agent":"B"', id="granted and not told"),
+        pytest.param('"type":"claimed","agent":"B"', id="told"),
+    ],
+)
+def test_a_kill_at_one_record_of_the_hand_over(make_scene: Callable[..., Scene], when: str, where: str) -> None:
+    # given a supervisor that dies at that record
+    scene = make_scene()
+    _, waiter = scene.wait_and_fetch("B")
+    before = scene.standing()
+    scene.bus.ok("down")
+    mark = where.replace(',"unit":"","step":{second}', "")
+    dying = scene.bus.up_and_dying(when, mark)
+    # when
+    scene.bus("release", agent="A")
+    assert dying.end().code == -signal.SIGKILL
+    scene.bus.ok("up")
+    if when == "before" and mark.startswith('"kind":"stop"'):  # the release itself was not written: it is said again
+        scene.bus.ok("release", agent="A")
+    # then
+    assert scene.standing()["unread"] == before["unread"]
+    hand_on(scene, waiter)
+    assert executions(scene.one) == 1
+
+
+def test_a_kill_while_a_running_server_is_verified(make_scene: Callable[..., Scene]) -> None:
+    # given B waits for the worktree whose server runs already
+    scene = make_scene()
+    scene.bus.ok("cancel", "server-loop", agent="B")
+    scene.bus.ok("cancel", "server-loop", agent="C")
+    assert scene.bus("request", "server-loop", cwd=scene.one, agent="B").code == 75
+    server = scene.standing()["server"]
+    scene.bus.ok("down")
+    dying = scene.bus.up_and_dying("after", '"kind":"verify"')
+    # when
+    scene.bus("release", agent="A")
+    dying.end()
+    scene.bus.ok("up")
+    # then
+    done = scene.bus("wait", "server-loop", "--timeout", "30s", agent="B")
+    assert done.code == 0, done
+    assert "running since" in done.out or "runs since" in done.out
+    assert scene.standing()["server"] == server
+    assert executions(scene.one) == 1
