@@ -36,7 +36,7 @@ POOL = Config("pool", definition(units=("0", "1")), ("a", "b", "c"))
 WEB = Config("server", SERVER, ("a", "b"), worktrees=("/1", "/2"))
 WEB_POOL = Config("server-pool", definition(Kind.SERVER, ("0", "1")), ("a", "b"), worktrees=("/1", "/2"))
 WEB_REDEFINED = Config("server-redefined", SERVER, ("a", "b"), ("/1",), other=definition(Kind.SERVER, start="other"))
-LOCK_REDEFINED = Config("lock-redefined", definition(), ("a", "b"), runs=True, other=definition(units=("0", "1")))
+LOCK_REDEFINED = Config("lock-redefined", definition(), ("a", "b", "c"), other=definition(units=("0", "1")))
 BECOMES_LOCK = Config("server-becomes-lock", SERVER, ("a", "b"), ("/1", "/2"), other=definition())
 WEB_RUNS = Config("server-runs", SERVER, ("a", "b"), worktrees=("/1",), runs=True)
 
@@ -78,11 +78,11 @@ def search(config: Config, depth: int) -> str:
 # --- the machine as it is ---------------------------------------------------------------------
 QUICK = [
     (LOCK, 11), (TIMES, 9), (RUNS, 7), (POOL, 7), (WEB, 6), (WEB_POOL, 6), (WEB_REDEFINED, 6), (WEB_RUNS, 6),
-    (LOCK_REDEFINED, 5), (BECOMES_LOCK, 5),
+    (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5),
 ]  # fmt: skip
 DEEP = [
     (LOCK, 12), (TIMES, 12), (RUNS, 8), (POOL, 10), (WEB, 8), (WEB_POOL, 8), (WEB_REDEFINED, 8), (WEB_RUNS, 8),
-    (LOCK_REDEFINED, 7), (BECOMES_LOCK, 8),
+    (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8),
 ]  # fmt: skip
 
 
