@@ -58,6 +58,7 @@ class FakeEffects:
         self.begun: list[tuple[str, Order]] = []
         self.adopted: list[Server] = []
         self.gone: set[Identity] = set()
+        self.forgotten: list[str] = []
         self._watched: dict[Identity, list[Callable[[], None]]] = {}
 
     def begin(self, key: str, order: Order) -> None:
@@ -82,6 +83,9 @@ class FakeEffects:
 
     async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
         return LaunchGone(launch, True, 0, "it said so")
+
+    def forget(self, launch: str) -> None:
+        self.forgotten.append(launch)
 
     def directory(self, path: str) -> str | None:
         return path if path.startswith("/") else None

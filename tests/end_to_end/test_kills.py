@@ -1,7 +1,6 @@
 """The supervisor killed with -9 in the middle of whatever it does, and started again: nothing is lost or done twice."""
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

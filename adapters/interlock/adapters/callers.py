@@ -29,7 +29,9 @@ class PeerCaller:
             named = sorted(process.host_names(host) & hosts) or [host.name]
             return host.identity, f"{named[0]} (pid {host.pid})"
         leader = process.session_leader(self._pid)
-        return (leader.identity, f"{leader.name} (pid {leader.pid})") if leader is not None else None
+        if leader is None or leader.pid == self._pid:  # a one-shot command is nobody's life
+            return None
+        return leader.identity, f"{leader.name} (pid {leader.pid})"
 
     def bind_to(self, pid: int) -> tuple[Identity, str] | None:
         fact = process.fact(pid)

@@ -42,9 +42,10 @@ class LocalEffects:
         stopped = await stop_tree(keeper, path, 0, launch)
         result = read_result(path)
         code = result.code if result.signal is None else 128 + result.signal
-        if stopped.proved:
-            path.unlink(missing_ok=True)
         return LaunchGone(launch, stopped.proved, code if result.ended else None, stopped.evidence)
+
+    def forget(self, launch: str) -> None:
+        (self._home.launches / f"{launch}.jsonl").unlink(missing_ok=True)
 
     def directory(self, path: str) -> str | None:
         return os.path.realpath(path) if os.path.isabs(path) and os.path.isdir(path) else None

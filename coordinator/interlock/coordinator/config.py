@@ -75,7 +75,9 @@ def parse_config(text: str, file: str) -> Config:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: not TOML: {error}") from None
+        line = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        where = f"{file}:{line[1] if line else len(text.splitlines()) or 1}"
+        raise ConfigError(f"{where}: not TOML: {error}") from None
     reader = _Reader(text, file)
     reader.known(table, {"bus", "resources"}, "")
     bus = reader.table(table, "bus", "")
@@ -92,7 +94,11 @@ def parse_config(text: str, file: str) -> Config:
         resources[f"machine/{name}"] = reader.resource(name, reader.table(declared, name, "resources"), config)
         for port in getattr(resources[f"machine/{name}"].server, "ports", ()):
             if port in ports:
-                reader.fail(f"port {port} is declared by {ports[port]} too: give each server its own", name, "ports")
+                reader.fail(
+                    f"port {port} is declared by {ports[port]} too: give each server its own",
+                    f"resources.{name}",
+                    "ports",
+                )
             ports[port] = name
     return msgspec.structs.replace(config, resources=resources)
 

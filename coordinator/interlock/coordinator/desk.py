@@ -65,10 +65,14 @@ class Desk:
             worktree=session.worktree,
             user=hello.user,
         )
-        session.agent, session.how, session.why_nobody = found.agent, found.how, found.why
-        agent = supervisor.world.registry.living(found.agent) if found.agent else None
+        session.agent, session.how = found.agent, found.how
+        if not found.agent:
+            session.nobody = Refused(found.code, found.why)
+            exits = int(exit_code(found.code))
+            return control.Welcome("", "", 0, found.why, (), supervisor.config.wait, found.code, exits)
+        agent = supervisor.world.registry.living(found.agent)
         if agent is None:
-            return control.Welcome(found.agent, found.how, 0, found.why, run_wait_ms=supervisor.config.wait)
+            return control.Welcome(found.agent, found.how, run_wait_ms=supervisor.config.wait)
         session.incarnation = hello.incarnation or agent.incarnation
         supervisor.heard(found.agent)
         notices = self._notices(found.agent) if hello.notices else ()
@@ -113,7 +117,7 @@ class Desk:
             case control.AskReceipt(id_):
                 say(self._receipt(id_))
             case _ if not session.agent:
-                say(Refused(Code.BAD_MESSAGE, session.why_nobody or "say who you are: --as NAME"))
+                say(session.nobody)
             case control.AskMe():
                 say(self.tickets.me(session))
             case control.LeaveBus():

@@ -42,6 +42,9 @@ class Effects(Protocol):
     async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
         """What a gated command's keeper, which is gone, has left on record."""
 
+    def forget(self, launch: str) -> None:
+        """That a launch is proved gone is on record: what its keeper left is needed no more."""
+
     def directory(self, path: str) -> str | None:
         """The real path of an existing absolute directory, else None."""
 

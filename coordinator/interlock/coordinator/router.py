@@ -19,7 +19,7 @@ from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
-from interlock.protocol.durations import format_age
+from interlock.protocol.durations import format_duration
 from interlock.protocol.envelope import Envelope, read_wire_time
 from interlock.protocol.grammar import BadText, checked, parse, split_resource
 from interlock.protocol.identity import Presence
@@ -71,7 +71,6 @@ class Router:
         message_id = envelope.id or new_id()
         try:
             if not _ID.fullmatch(message_id):
-                message_id = new_id()
                 raise No(Code.BAD_MESSAGE, "an id has 1 to 64 letters, digits, '_', '.', ':' or '-'")
             if self._supervisor.stopping.is_set():
                 raise No(Code.JOURNAL_UNAVAILABLE, "the bus is going down: send it again when it is up")
@@ -97,7 +96,7 @@ class Router:
     def _sender(self, session: Session, envelope: Envelope) -> str:
         sender = envelope.sender or session.agent
         if not sender:
-            raise No(Code.BAD_MESSAGE, session.why_nobody or "name the sender: --as NAME, or from in the envelope")
+            raise No(Code(session.nobody.code), session.nobody.why)
         if sender.lower() in RESERVED:
             raise No(Code.CAPABILITY_DENIED, f"nothing but the bus may speak as {sender!r}: use your own name")
         if session.agent and sender != session.agent:
@@ -133,7 +132,7 @@ class Router:
         """What joining bound to, and what it means where it bound to nothing."""
         if joined.bound_to:
             return f"joined as {joined.agent}, bound to {joined.bound_to}"
-        wait = format_age(3 * self._supervisor.config.poll_every)
+        wait = format_duration(3 * self._supervisor.config.poll_every)
         return f"joined as {joined.agent}, not bound: if you vanish, others wait up to {wait}"
 
     def _not_of_the_past(self, session: Session, envelope: Envelope, sender: str) -> None:
@@ -154,8 +153,9 @@ class Router:
         text = " ".join(envelope.args) if envelope.args is not None else envelope.text
         if text is None and bytes(envelope.body):
             text = _text_of(envelope.body)
-        if text is None or "\0" in text:
-            raise No(Code.BAD_MESSAGE, "a message to an agent is a text without NUL: give it as text")
+        if not text or "\0" in text:
+            what = "holds a NUL character" if text else "is empty"
+            raise No(Code.BAD_MESSAGE, f"the message {what}: an agent is sent a text without NUL")
         if not self._pair_rate.take(f"{sender}>{to}"):
             raise No(Code.RATE_LIMITED, f"more than 10 messages a second to {to}: wait a second, then send again")
         digest = self._fresh(message_id, f"{sender}>{to}", text)
@@ -193,6 +193,9 @@ class Router:
     def _request(self, body: Request, called: str, key: str, session: Session) -> Request:
         """Check what only the world can say of a request: its directory, and who stands behind a `bus run`."""
         checked(body)
+        if body.worktree != "-" and not body.worktree.startswith("/"):
+            why = f"{body.worktree!r} is no absolute directory: REQUEST {called} - WHAT FOR, where no worktree matters"
+            raise No(Code.BAD_MESSAGE, why)
         real = self._supervisor.effects.directory(body.worktree) if body.worktree != "-" else "-"
         if self._supervisor.config.definition(key).kind is Kind.SERVER and (real is None or real == "-"):
             raise No(

@@ -8,10 +8,10 @@ import msgspec
 
 from interlock.coordinator.effects import Caller
 from interlock.protocol.answers import format_answer
-from interlock.protocol.codes import Exit, exit_code
+from interlock.protocol.codes import Code, Exit, exit_code
 from interlock.protocol.envelope import encode_line
 from interlock.protocol.limits import FRAME_BYTES_MAX
-from interlock.protocol.messages import FromBus, Queued, Refused
+from interlock.protocol.messages import Down, FromBus, Queued, Refused
 
 UNREAD_BYTES_MAX = 4 * FRAME_BYTES_MAX  # what may wait for a reader that is slow
 
@@ -37,7 +37,7 @@ class Session:
         self.caller = caller
         self.agent = ""
         self.how = ""
-        self.why_nobody = ""
+        self.nobody = Refused(Code.BAD_MESSAGE, "name the sender: --as NAME, or from in the envelope")
         self.incarnation = 0
         self.worktree = ""
         self.following: set[str] = set()  # resource keys whose news it wants at once
@@ -88,7 +88,7 @@ class Session:
 def exit_of(body: FromBus) -> int:
     """The exit code that a command ends with after this answer. Exit 0 means yours, or done."""
     match body:
-        case Queued():
+        case Queued() | Down():
             return Exit.NOT_YET
         case Refused(code):
             return exit_code(code)

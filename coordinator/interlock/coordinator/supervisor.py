@@ -21,6 +21,7 @@ from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
 from interlock.coordinator.records import CameUp, Entry, WentDown
 from interlock.coordinator.session import Session, answer_frame
+from interlock.coordinator.take_up import take_up
 from interlock.coordinator.timer import Timer
 from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, World
 from interlock.protocol import inbox as inboxes
@@ -39,12 +40,11 @@ from interlock.protocol.resource_commands import (
     Define,
     Heard,
     Order,
-    Resume,
     StopServers,
     Tick,
     WrapperGone,
 )
-from interlock.protocol.resource_events import Requested, Started, StepDone
+from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
 from interlock.protocol.resource_state import Launch, Resource, Ticket, UnitState, concerns, wants_to_hear
 from interlock.protocol.resource_waiting import next_deadline
 
@@ -87,7 +87,7 @@ class Supervisor:
             if not agent.gone and agent.process is not None:
                 self._watch_agent(agent.process)
         for key in {*self.world.resources, *self.config.resources}:
-            self._take_up(key)
+            take_up(self, key)
 
     async def stop(self, *, stop_servers: bool = False) -> None:
         """Let what is under way end in order, and record it. Servers keep running unless told."""
@@ -105,7 +105,7 @@ class Supervisor:
         """Take a changed configuration; each resource applies it when it is next free."""
         before, self.config = self.config, config
         for key in {*before.resources, *config.resources}:
-            self._define(key)
+            self.define(key)
 
     # --- mailboxes ------------------------------------------------------------------------
     def tell(self, address: str, command: Any, *, item: Item | None = None, urgent: bool = False) -> bool:
@@ -158,13 +158,17 @@ class Supervisor:
     def define_if_new(self, key: str) -> None:
         """A resource that is heard of for the first time learns its definition first."""
         if key not in self.world.resources and key not in self._actors:
-            self._define(key)
+            self.define(key)
 
     def heard(self, agent: str) -> None:
         """The agent did something under its name; tell the resources to which that matters."""
         for key in self.resources_of(agent):
             if wants_to_hear(self.world.resources[key], agent):
                 self.tell(key, Heard(agent))
+
+    def involve(self, agent: str, key: str) -> None:
+        """From now on that resource may concern the agent."""
+        self._involved.setdefault(agent, set()).add(key)
 
     def resources_of(self, agent: str) -> list[str]:
         """Keys of the resources that the agent waits for or has."""
@@ -246,12 +250,16 @@ class Supervisor:
         """What the supervisor itself has to do with an event."""
         match event:
             case Requested(agent, ticket):
-                self._involved.setdefault(agent, set()).add(address)
-                self._watch_wrapper(address, ticket)
+                self.involve(agent, address)
+                self.watch_wrapper(address, ticket)
             case Started(_, _, _, launch):
-                self._watch_launch(address, launch)
+                self.watch_launch(address, launch)
             case StepDone(unit, server=server) if server is not None:
                 self.effects.adopt(address, unit, server)
+            case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
+                self.effects.forget(launch)
+            case Down(launch=launch, gone=True):
+                self.effects.forget(launch)
             case AgentJoined(agent) if agent.process is not None:
                 self._watch_agent(agent.process)
             case AgentBound(process=process) if process is not None:
@@ -278,37 +286,8 @@ class Supervisor:
     def _tell(self, address: str, command: Any) -> None:
         self.tell(address, command)
 
-    def _take_up(self, key: str) -> None:
-        """After a restart: what each resource left under way, and what happened while nobody looked."""
-        resource = self.world.resource(key)
-        for unit in resource.units:
-            if unit.server is not None and (unit.step is None or not unit.step.launch):
-                self.effects.adopt(key, unit.name, unit.server)
-            for launch in unit.launches.values():
-                self._watch_launch(key, launch)
-        tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
-        for ticket in tickets:
-            self._involved.setdefault(ticket.agent, set()).add(key)
-            self._watch_wrapper(key, ticket)
-        for name, incarnation, why in sorted({self._departed(ticket) for ticket in tickets} - {("", 0, "")}):
-            self.tell(key, AgentGone(name, incarnation, why))
-        self._define(key)
-        if any(unit.step is not None for unit in resource.units):
-            self.tell(key, Resume())
-        self.timer.arm(key, next_deadline(resource))
-
-    def _departed(self, ticket: Ticket) -> tuple[str, int, str]:
-        """The incarnation that a ticket belongs to, if the registry knows that it is gone."""
-        agent = self.world.registry.agents.get(ticket.agent)
-        if agent is None or ticket.run:
-            return ("", 0, "")
-        if agent.gone and ticket.incarnation <= agent.incarnation:
-            return (agent.name, agent.incarnation, agent.why)
-        if ticket.incarnation < agent.incarnation:
-            return (agent.name, agent.incarnation - 1, "a later agent has its name")
-        return ("", 0, "")
-
-    def _define(self, key: str) -> None:
+    def define(self, key: str) -> None:
+        """Tell a resource what its configuration says, where that is not what it knows."""
         known = self.world.resources.get(key)
         current = (known.next_definition or known.definition) if known is not None else Definition()
         wanted = self.config.definition(key)
@@ -318,11 +297,11 @@ class Supervisor:
     def _watch_agent(self, process: Identity) -> None:
         self.effects.watch(process, partial(self._tell, REGISTRY, ProcessGone(process)))
 
-    def _watch_wrapper(self, key: str, ticket: Ticket) -> None:
+    def watch_wrapper(self, key: str, ticket: Ticket) -> None:
         if ticket.run and ticket.process is not None:
             self.effects.watch(ticket.process, partial(self._tell, key, WrapperGone(ticket.request_id)))
 
-    def _watch_launch(self, key: str, launch: Launch) -> None:
+    def watch_launch(self, key: str, launch: Launch) -> None:
         def gone() -> None:
             if self._tasks is not None:
                 self._tasks.start_soon(report)

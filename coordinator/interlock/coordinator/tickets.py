@@ -11,7 +11,7 @@ from interlock.protocol import control
 from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_age
 from interlock.protocol.inbox import Ack
-from interlock.protocol.messages import FromBus, Granted, Queued, Refused, Revoked, Text
+from interlock.protocol.messages import Down, FromBus, Granted, Queued, Refused, Revoked, Text
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource_draft import Draft, granted, queued
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of
@@ -70,17 +70,17 @@ class Tickets:
         truth = self.truth(agent, key, called)
         match truth:
             case Granted():
-                unit = next(u for u in self.resource(key).units if u.fence == truth.fence)
-                server = self.resource(key).definition.server
-                if server is not None and (unit.server is None or not unit.server.alive or unit.step is not None):
-                    return Refused(Code.NOT_HOLDER, f"{called} is yours, but its server is down: bus restart {called}")
                 return truth
+            case Down():
+                return Refused(Code.NOT_HOLDER, f"{called} is yours, but its server is down: bus restart {called}")
             case Queued(position=at):
                 return Refused(
                     Code.NOT_HOLDER, f"{called} is not yours yet, you are at {at}: bus wait {called}", called
                 )
             case Revoked(why=why):
-                return Refused(Code.NOT_HOLDER, f"{called} is not yours any more, {why}", called)
+                return Refused(
+                    Code.NOT_HOLDER, f"{called} is not yours any more, {why}; to get it: bus request {called}", called
+                )
         return Refused(Code.NOT_HOLDER, f"{called} is not yours: bus request {called}", called)
 
     def me(self, session: Session) -> control.MeReply:
@@ -116,6 +116,8 @@ class Tickets:
     def _of_unit(self, resource: Resource, unit: Unit) -> FromBus:
         assert unit.ticket is not None
         if unit.state is UnitState.HELD and unit.step is None:
+            if resource.definition.server is not None and (unit.server is None or not unit.server.alive):
+                return Down(unit.ticket.called, resource.key, unit.fence, "its server does not run")
             return granted(self._draft(resource), unit)
         if unit.state is UnitState.DRAINING:
             return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)

@@ -199,6 +199,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         notices: unread news as lines, with their ids: the client acks what it has shown.
         run_wait_ms: how long a `bus run` waits for its grant where it was not told.
+        code, exit: why nobody was found, for programs.
     """
 
     agent: str = ""
@@ -207,6 +208,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""
     notices: tuple[tuple[str, str, str], ...] = ()  # (message id, resource, line)
     run_wait_ms: int = 0
+    code: str = ""
+    exit: int = 0
 
 
 Answer = (

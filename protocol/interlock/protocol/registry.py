@@ -114,6 +114,7 @@ def decide(registry: Registry, command: RegistryCommand, now: Now) -> Outcome[Re
 
 
 def evolve(registry: Registry, event: RegistryEvent) -> Registry:
+    """Take one fact in. Total and silent, as a replay needs it."""
     match event:
         case AgentJoined(agent):
             agents = {**registry.agents, agent.name: agent}

@@ -62,20 +62,24 @@ class StepAborting(msgspec.Struct, frozen=True, tag="step_aborting"):
 
 
 class StepDone(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_done"):
+    """It succeeded. `launch`: the one that is proved gone by it, of a stop."""
+
     unit: str
     step: int
     kind: StepKind
     server: Server | None = None
     evidence: str = ""
+    launch: str = ""
 
 
-class StepUndone(msgspec.Struct, frozen=True, tag="step_undone"):
-    """It failed, and everything it had begun is proved gone."""
+class StepUndone(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_undone"):
+    """It failed, and everything it had begun (`launch`) is proved gone."""
 
     unit: str
     step: int
     kind: StepKind
     why: str
+    launch: str = ""
 
 
 class PrepareFailed(msgspec.Struct, frozen=True, omit_defaults=True, tag="prepare_failed"):

@@ -83,7 +83,8 @@ def step_result(draft: Draft, command: StepResult) -> None:
     step = unit.step
     if step is None or step.number != command.step:
         return  # A late word about a step that is already over.
-    draft.event(StepDone(unit.name, step.number, step.kind, command.server, command.evidence))
+    ended = unit.server.launch if step.kind is StepKind.STOP and unit.server is not None else ""
+    draft.event(StepDone(unit.name, step.number, step.kind, command.server, command.evidence, ended))
     unit = draft.state.unit(unit.name)
     if unit.ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return
@@ -106,7 +107,7 @@ def step_failure(draft: Draft, command: StepFailure) -> None:
     if not command.proved or (step.kind is StepKind.STOP and not command.never_started):
         recovery_required(draft, unit, command.why)
         return
-    draft.event(StepUndone(unit.name, step.number, step.kind, command.why))
+    draft.event(StepUndone(unit.name, step.number, step.kind, command.why, step.launch))
     unit = draft.state.unit(unit.name)
     if ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return

@@ -49,6 +49,7 @@ from interlock.protocol.resource_waiting import heard, release_hold
 
 
 def request(draft: Draft, mail: Mail, body: Request) -> None:
+    """REQUEST: a new ticket, or what is true of the one that is there already. Source: contract, messages."""
     heard(draft, mail.sender)
     ticket, _ = find_ticket(draft.state, mail.id)
     known = ticket or draft.state.ended.get(mail.id)
@@ -168,6 +169,7 @@ def answer_request(draft: Draft, mail: Mail) -> None:
 
 
 def release(draft: Draft, mail: Mail, body: Release) -> None:
+    """RELEASE: the hold ends; before it was granted, the ticket does. Refused while a command runs under it."""
     unit = _held_for_release(draft, mail.sender, body.fence)
     if unit is None or unit.ticket is None:
         ticket = queued_of(draft.state, mail.sender)
@@ -200,6 +202,7 @@ def _held_for_release(draft: Draft, agent: str, fence: int) -> Unit | None:
 
 
 def extend(draft: Draft, mail: Mail, body: Extend) -> None:
+    """EXTEND: the owner still needs it; a declared time counts from now."""
     unit = unit_of(draft.state, mail.sender)
     if unit is None or unit.state is not UnitState.HELD:
         _refuse_not_holder(draft, mail, 0)
@@ -211,6 +214,7 @@ def extend(draft: Draft, mail: Mail, body: Extend) -> None:
 
 
 def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
+    """CANCEL: out of the queue, or out of the preparing; never out of a hold."""
     if body.request_id:
         ticket, unit = find_ticket(draft.state, body.request_id)
     else:
@@ -227,6 +231,7 @@ def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
 
 
 def restart(draft: Draft, mail: Mail) -> None:
+    """RESTART: the holder's server again, from the same worktree, under the same fence."""
     unit = unit_of(draft.state, mail.sender)
     if unit is None or unit.state is not UnitState.HELD or unit.ticket is None:
         _refuse_not_holder(draft, mail, 0)
@@ -245,6 +250,7 @@ def restart(draft: Draft, mail: Mail) -> None:
 
 
 def admit(draft: Draft, admit: Admit) -> None:
+    """A command of `bus run` may begin, if its fence is the present hold's; it is on record before it does."""
     unit = next((u for u in draft.state.units if u.fence == admit.fence and u.state is UnitState.HELD), None)
     if unit is None or unit.ticket is None or unit.ticket.agent != admit.sender:
         why = f"fence {admit.fence} is over: the command was not started"

@@ -27,6 +27,7 @@ def body_of(frame: Frame) -> Frame:
 def say_to_coordinator(kind: str, **fields: Any) -> int:
     """Send a message as the words of the contract, show the answer, return the exit code."""
     with Connection(Given.options) as connection:
+        connection.agent()
         frame = connection.ask("coordinator", body={"type": kind, **fields})
         show(frame, Given.options)
         return int(frame.get("exit", 0))

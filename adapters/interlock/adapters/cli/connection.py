@@ -149,7 +149,8 @@ class Connection:
         """Who I am. Raises Failure 64 where nobody can tell."""
         name = self.welcome.get("agent", "")
         if not name:
-            raise Failure(64, self.welcome.get("why", "") or "say who you are: --as NAME")
+            exits, why = int(self.welcome.get("exit", 64)), self.welcome.get("why", "") or "say who you are: --as NAME"
+            raise Failure(exits, why, self.welcome.get("code", ""))
         return str(name)
 
     def close(self) -> None:

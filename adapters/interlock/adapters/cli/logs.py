@@ -5,7 +5,7 @@ import time
 import typer
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.options import Failure
+from interlock.adapters.cli.options import Failure, write_out
 
 FOLLOW_S = 0.2
 
@@ -16,12 +16,9 @@ def command(
     lines: int = typer.Option(200, "-n", min=0, help="How many lines to begin with."),
 ) -> int:
     """Show the log of a resource's server."""
-    import sys
-
-    from interlock.adapters.cli.asking import ask_bus
     from interlock.adapters.cli.output import say_json
 
-    path = ask_bus("LOGS", resource=resource)["path"]
+    path = _path(resource)
     if Given.options.json:
         say_json({"path": path})
         return 0
@@ -29,15 +26,24 @@ def command(
         with open(path, "rb") as file:
             tail = file.read().splitlines(keepends=True)[-lines:] if lines else []
             file.seek(0, 2)
-            sys.stdout.buffer.writelines(tail)
-            sys.stdout.buffer.flush()
+            write_out(b"".join(tail))
             while follow:
                 chunk = file.read()
                 if chunk:
-                    sys.stdout.buffer.write(chunk)
-                    sys.stdout.buffer.flush()
+                    write_out(chunk)
                 else:
                     time.sleep(FOLLOW_S)
     except OSError as error:
-        raise Failure(74, f"{path} cannot be read: {error.strerror}") from None
+        raise Failure(74, f"{path} cannot be read ({error.strerror}): bus tail names every log") from None
     return 0
+
+
+def _path(resource: str) -> str:
+    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.connection import Connection
+
+    with Connection(Given.options) as connection:
+        if not resource:
+            connection.agent()
+        path: str = body_of(connection.ask("supervisor", body={"type": "LOGS", "resource": resource}))["path"]
+        return path

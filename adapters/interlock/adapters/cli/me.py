@@ -34,5 +34,6 @@ def command() -> int:
         say_out("  you hold nothing and wait for nothing - next: bus request RESOURCE")
     for lost in me["lost"]:
         say_out(f"  {one_line(lost)}")
-    say_out(f"  {me['unread']} unread" + (" - next: bus inbox" if me["unread"] else ""))
+    unread = me["unread"] - len(connection.welcome.get("notices", ()))  # those have been shown just now
+    say_out(f"  {unread} unread" + (" - next: bus inbox" if unread > 0 else ""))
     return 0

@@ -1,7 +1,8 @@
-"""Output for people: tables and colour on a terminal, plain columns elsewhere. NO_COLOR is honoured (by rich)."""
+"""Output for people: tables and colour on a terminal, plain columns elsewhere. NO_COLOR is honoured."""
 
 import datetime
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,15 +18,16 @@ def say_json(value: Any) -> None:
 def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table: drawn on a terminal, aligned with blanks elsewhere."""
     cells = [[one_line(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
+        plain = bool(os.environ.get("NO_COLOR"))
         table = Table(*columns, box=None, header_style="bold", pad_edge=False)
         for row in cells:
             table.add_row(*(Text(cell, style=_style(cell)) for cell in row))
-        Console().print(table)
+        Console(color_system=None if plain else "auto").print(table)
         return
     widths = [max(len(row[n]) for row in [list(columns), *cells]) for n in range(len(columns))]
     for row in [list(columns), *cells]:

@@ -205,7 +205,9 @@ def _read(path: str) -> str:
             while size <= COUNTED_BYTES_MAX and (more := file.read(1 << 20) if size > MESSAGE_BYTES_MAX else b""):
                 size += len(more)
     except OSError as error:
-        raise Failure(65, f"{path or 'stdin'} cannot be read ({error.strerror}): give a file with the message") from None
+        raise Failure(
+            65, f"{path or 'stdin'} cannot be read ({error.strerror}): give a file with the message"
+        ) from None
     if size > MESSAGE_BYTES_MAX:
         has = f"{size} bytes" if size <= COUNTED_BYTES_MAX else f"more than {COUNTED_BYTES_MAX} bytes"
         why = f"the message has {has}, at most {MESSAGE_BYTES_MAX} are taken: put it into a file, send its path"

@@ -7,7 +7,10 @@ import typer
 from interlock.adapters.cli.app import Given
 from interlock.adapters.cli.options import Failure, say_err, say_out
 
-DULL = {"seq", "at", "actor", "type", "at_ms", "keeper", "definition", "letter", "until_ms", "process", "ticket"}
+DULL = {
+    "seq", "at", "actor", "type", "at_ms", "keeper", "definition", "letter", "until_ms", "process", "ticket",
+    "poll_at", "claim_at", "until", "sweep_at", "server",
+}  # fmt: skip
 
 
 def command(
@@ -15,13 +18,13 @@ def command(
     since: int = typer.Option(-1, "--since", help="Only events after this number."),
     resource: str = typer.Option("", "--resource", help="Only of this resource."),
     event_type: str = typer.Option("", "--type", help="Only of this type, such as granted."),
-    last: int = typer.Option(0, "-n", min=0, help="Only the newest so many (default: 50; all with --since)."),
+    last: int = typer.Option(None, "-n", min=0, help="Only the newest so many (default: 50; all with --since)."),
 ) -> int:
     """Show what has happened, oldest first."""
     from interlock.adapters.cli.connection import Connection, Lost
 
     question = {"type": "TAIL", "follow": follow, "resource": resource, "event_type": event_type}
-    question |= {"since": since} if since >= 0 else {"last": last or 50}
+    question |= {"since": since} if since >= 0 and last is None else {"last": 50 if last is None else last}
     while True:
         try:
             with Connection(Given.options, notices=False) as connection:

@@ -16,7 +16,12 @@ def command(
     from interlock.adapters.cli.starting import start
 
     home = find_home(Given.options.home)
-    home.down.unlink(missing_ok=True)
+    try:
+        home.down.unlink(missing_ok=True)
+    except OSError as error:
+        raise Failure(
+            73, f"{home.root} cannot be used ({error.strerror}): set BUS_HOME to a directory of yours"
+        ) from None
     if foreground:
         return _serve()
     started = start(home)

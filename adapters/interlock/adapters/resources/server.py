@@ -117,7 +117,6 @@ class ServerSteps:
         reap()
         if not stopped.proved:
             return StepFailure(order.unit, order.step, f"the old server: {stopped.evidence}", proved=False)
-        self._result(server.launch).unlink(missing_ok=True)
         return StepResult(order.unit, order.step, evidence=stopped.evidence)
 
     async def _verify(self, order: RunStep) -> StepResult | StepFailure:

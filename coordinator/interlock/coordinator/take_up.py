@@ -1,0 +1,46 @@
+"""Taking up what a resource was in the middle of when the last supervisor ended, and what happened meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.protocol.registry import Registry
+from interlock.protocol.resource_commands import AgentGone, Resume
+from interlock.protocol.resource_state import Ticket
+from interlock.protocol.resource_waiting import next_deadline
+
+if TYPE_CHECKING:
+    from interlock.coordinator.supervisor import Supervisor
+
+
+def take_up(supervisor: Supervisor, key: str) -> None:
+    """Watch again what was watched, tell of who has gone, resume steps, and arm the deadline of one resource."""
+    resource = supervisor.world.resource(key)
+    for unit in resource.units:
+        if unit.server is not None and (unit.step is None or not unit.step.launch):
+            supervisor.effects.adopt(key, unit.name, unit.server)
+        for launch in unit.launches.values():
+            supervisor.watch_launch(key, launch)
+    tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
+    for ticket in tickets:
+        supervisor.involve(ticket.agent, key)
+        supervisor.watch_wrapper(key, ticket)
+    gone = {word for ticket in tickets if (word := departed(supervisor.world.registry, ticket)) is not None}
+    for word in sorted(gone, key=lambda each: (each.agent, each.incarnation)):
+        supervisor.tell(key, word)
+    supervisor.define(key)
+    if any(unit.step is not None for unit in resource.units):
+        supervisor.tell(key, Resume())
+    supervisor.timer.arm(key, next_deadline(resource))
+
+
+def departed(registry: Registry, ticket: Ticket) -> AgentGone | None:
+    """The word that a ticket's agent has gone, where the registry knows it and the resource may not have heard."""
+    agent = registry.agents.get(ticket.agent)
+    if agent is None or ticket.run:
+        return None
+    if agent.gone and ticket.incarnation <= agent.incarnation:
+        return AgentGone(agent.name, agent.incarnation, agent.why)
+    if ticket.incarnation < agent.incarnation:
+        return AgentGone(agent.name, agent.incarnation - 1, "a later agent has its name")
+    return None
