@@ -33,6 +33,9 @@ class Home:
             for folder in (self.root, self.launches, self.logs):
                 folder.mkdir(exist_ok=True, mode=0o700)
                 check_directory(folder)
+            for file in (self.config, self.database, self.lock, self.down):
+                if file.is_symlink():
+                    raise BadHome(f"{file} is a symbolic link, and none is followed here: put the file itself there")
         except OSError as error:
             raise BadHome(
                 f"cannot create {self.root} ({error.strerror}): set BUS_HOME to a directory of yours"

@@ -111,9 +111,9 @@ class _Reader:
         self._file = file
 
     def resource(self, name: str, table: dict[str, Any], config: Config) -> Definition:
-        why_not = why_not_resource(name)
-        if why_not is not None or "/" in name:
-            self.fail(why_not or f"{name!r} must be a plain name", f"resources.{name}", "")
+        why_not = f"{name!r} must be a plain name, without '/'" if "/" in name else why_not_resource(name)
+        if why_not is not None:
+            self.fail(why_not, f"resources.{name}", "")
         where = f"resources.{name}"
         kind = table.get("kind", "server" if "start" in table else "lock")
         if kind == "command":
@@ -196,6 +196,7 @@ class _Reader:
     def _line(self, where: str, key: str) -> int:
         """The line that a person should look at: the key inside its table, else the table, else the first."""
         header = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
+        where = where.replace(" ", "")
         inside, found = not where, 1
         for number, line in enumerate(self._lines, start=1):
             heading = header.match(line)

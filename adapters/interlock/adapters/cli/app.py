@@ -1,7 +1,7 @@
 """The verbs that typer owns. The table of contents of the command; each verb is one file beside this one."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import typer
 from typer.exceptions import Exit, TyperException
@@ -9,12 +9,34 @@ from typer.exceptions import Exit, TyperException
 from interlock.adapters.cli import options
 from interlock.adapters.cli.options import Failure, Options
 
-EVERYDAY = (
-    "run", "request", "wait", "check", "release", "extend", "me", "status", "join", "logs", "tail", "send", "inbox",
-)  # fmt: skip
-OTHERS = (
-    "up", "down", "cancel", "restart", "leave", "agents", "ack", "receipt", "recover", "errors", "help",
-)  # fmt: skip
+EVERYDAY = {
+    "run": "Run a command under a resource, whatever happens.",
+    "request": "Ask for a resource: yours, or a place in the queue.",
+    "wait": "Wait for your turn.",
+    "check": "Is it mine now?",
+    "release": "Give it back.",
+    "extend": "Say that you still need it.",
+    "me": "Who you are, what you hold, what to do next.",
+    "status": "Who has what, since when, who waits.",
+    "join": "Register under a name.",
+    "logs": "Show the log of a resource's server.",
+    "tail": "Show what has happened.",
+    "send": "Send a message to an agent or the coordinator.",
+    "inbox": "Read your messages.",
+}
+OTHERS = {
+    "up": "Start the supervisor.",
+    "down": "Stop the supervisor, losing nothing.",
+    "cancel": "Leave a queue.",
+    "restart": "Restart the server you hold.",
+    "leave": "Unregister: what you hold passes on.",
+    "agents": "Who is here, alive or not.",
+    "ack": "Say that messages have been read.",
+    "receipt": "How far a message has come.",
+    "recover": "Look at a resource in doubt, and set it free.",
+    "errors": "Every code, and what to do.",
+    "help": "This list: help all. One verb: help VERB.",
+}
 _MODULES = {"help": "help_all"}
 
 
@@ -28,18 +50,20 @@ def run(words: list[str], given: Options) -> int:
     """Run one verb and return its exit code. Raises Failure."""
     Given.options = given
     verb = next((word for word in words if not word.startswith("-")), "")
-    names: Sequence[str] = (verb,) if verb in EVERYDAY + OTHERS else EVERYDAY + OTHERS
-    if verb and verb not in names:
-        from interlock.protocol.names import nearest
-
-        close = nearest(verb, names)
-        raise Failure(64, f"no command {verb!r}: {f'did you mean {close[0]}?' if close else 'see bus --help'}")
+    every = {**EVERYDAY, **OTHERS}
+    names: Sequence[str] = (verb,) if verb in every else tuple(every)
+    if verb and verb not in every:
+        raise no_command(verb)
+    if not words:
+        if given.json:
+            raise Failure(64, "say which command: see bus --help")
+        words = ["--help"]
     if "--version" in words and not verb:
         from importlib.metadata import version
 
         options.say_out(f"interlock {version('interlock')}")
         return 0
-    app = build(names, hidden=OTHERS)
+    app = build(names, hidden=OTHERS if len(names) > 1 else ())
     try:
         code = app(args=words, prog_name="bus", standalone_mode=False)
     except typer.Abort:
@@ -49,21 +73,33 @@ def run(words: list[str], given: Options) -> int:
     except TyperException as error:
         why = getattr(error, "format_message", error.__str__)().rstrip(".")
         raise Failure(64, f"{why}: see bus {verb} --help".replace("  ", " ")) from None
+    except SystemExit:  # typer's own answer to a closed pipe
+        options.closed_pipe()
     return int(code or 0)
 
 
-def build(names: Sequence[str], hidden: Sequence[str] = ()) -> typer.Typer:
+def no_command(verb: str) -> Failure:
+    """The sentence for a verb that there is not."""
+    from interlock.protocol.names import nearest
+
+    close = nearest(verb, [*EVERYDAY, *OTHERS])
+    return Failure(64, f"no command {verb!r}: {f'did you mean bus {close[0]}?' if close else 'see bus help all'}")
+
+
+def build(names: Collection[str], hidden: Collection[str] = ()) -> typer.Typer:
     """The typer application with these verbs."""
     app = typer.Typer(
         help="Interlock: many agents, one dev server, no collisions.",
-        add_completion=False, no_args_is_help=True, rich_markup_mode=None,
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+        epilog="Every verb: bus help all. One verb: bus help VERB. Codes: bus errors.",
         context_settings={"help_option_names": ["--help", "-h"]},
     )  # fmt: skip
     app.callback()(_common)
     for name in names:
         module = importlib.import_module(f"interlock.adapters.cli.{_MODULES.get(name, name)}")
         settings = getattr(module, "SETTINGS", {})
-        app.command(name, hidden=name in hidden and len(names) > 1, context_settings=settings)(module.command)
+        text = {**EVERYDAY, **OTHERS}[name]
+        app.command(name, short_help=text, hidden=name in hidden, context_settings=settings)(module.command)
     return app
 
 

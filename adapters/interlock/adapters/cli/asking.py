@@ -51,5 +51,5 @@ def milliseconds(duration: str, what: str) -> int | None:
         return None
     ms = parse_duration(duration)
     if ms is None:
-        raise Failure(64, f"{what} {duration!r} is no duration: 30s, 10m, 1h30m")
+        raise Failure(64, f"{what} {duration!r} is no duration: write 30s, 10m or 1h30m")
     return ms

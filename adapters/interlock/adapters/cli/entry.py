@@ -26,6 +26,8 @@ def main() -> int:
         return 130
     except BrokenPipeError:
         options.closed_pipe()
+    except OSError as error:
+        return options.fail(Failure(74, f"{error.strerror or error}: bus status shows whether the bus is well"), False)
 
 
 def _wants_json(words: list[str]) -> bool:

@@ -1,6 +1,9 @@
 """`bus tail`: the event log."""
 
 import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
@@ -21,10 +24,27 @@ def command(
     last: int = typer.Option(None, "-n", min=0, help="Only the newest so many (default: 50; all with --since)."),
 ) -> int:
     """Show what has happened, oldest first."""
+
+    question: dict[str, Any] = {"type": "TAIL", "resource": resource, "event_type": event_type}
+    if since < 0 or last is not None:
+        newest = 50 if last is None else last
+        found = since < 0 and not resource and not event_type  # then the bus counts the newest itself
+        start = {"last": max(newest, 1)} if found else {"since": max(since, 0)}
+        kept: deque[dict[str, Any]] = deque(maxlen=newest)
+        since = _read({**question, **start}, kept.append, follow)
+        for event in kept:
+            _show(event)
+        if not follow:
+            return 0
+    _read({**question, "since": since, "follow": follow}, _show, follow)
+    return 0
+
+
+def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], follow: bool) -> int:
+    """Take events until the log's end, or for ever where the question says so; the cursor that was reached."""
     from interlock.adapters.cli.connection import Connection, Lost
 
-    question = {"type": "TAIL", "follow": follow, "resource": resource, "event_type": event_type}
-    question |= {"since": since} if since >= 0 and last is None else {"last": 50 if last is None else last}
+    through = 0
     while True:
         try:
             with Connection(Given.options, notices=False) as connection:
@@ -35,11 +55,12 @@ def command(
                     if body.get("type") == "REFUSED":
                         raise Failure(int(frame.get("exit", 74)), body["why"], body["code"])
                     for event in body.get("events", ()):
-                        _show(event)
+                        take(event)
                     if "through" in body:
-                        question = {**question, "since": body["through"], "last": 0}
+                        through = body["through"]
+                        question = {**question, "since": through, "last": 0}
                     if body.get("end"):
-                        return 0
+                        return through
         except Lost:
             if not follow:
                 raise Failure(69, "the supervisor went away: bus tail again") from None
@@ -54,12 +75,11 @@ def _show(event: dict[str, object]) -> None:
     import json
 
     from interlock.adapters.cli.output import local_time, one_line
-    from interlock.protocol.names import short_name
 
     if Given.options.json:
         say_out(json.dumps(event, ensure_ascii=False))
         return
-    words = [f"{event['seq']:>5}", local_time(str(event["at"])), f"{short_name(str(event['actor'])):<14}"]
+    words = [f"{event['seq']:>5}", local_time(str(event["at"])), f"{str(event['actor']).removeprefix('machine/'):<14}"]
     words.append(f"{event['type']:<14}")
     words += _facts(event)
     say_out(one_line(" ".join(words)).rstrip())
@@ -69,7 +89,12 @@ def _facts(event: dict[str, object]) -> list[str]:
     """The fields worth a person's look, in their order."""
     import json
 
-    ticket = event.get("ticket")
+    agent, ticket = event.get("agent"), event.get("ticket")
+    if isinstance(agent, dict):
+        bound = agent.get("bound_to")
+        return [f"agent={agent.get('name')}", f"incarnation={agent.get('incarnation')}"] + (
+            [f"bound_to={json.dumps(bound)}"] if bound else []
+        )
     facts = [f"{key}={_short(value)}" for key, value in event.items() if key not in DULL and value not in ("", None)]
     if isinstance(ticket, dict):
         facts += [f"worktree={ticket.get('worktree')}", f"purpose={json.dumps(ticket.get('purpose', ''))}"]

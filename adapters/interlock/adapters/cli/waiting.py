@@ -54,7 +54,7 @@ def deadline(timeout: str) -> float:
         return time.monotonic()
     ms = parse_duration(timeout)
     if ms is None:
-        raise Failure(64, f"{timeout!r} is no duration: 30s, 10m, 1h30m")
+        raise Failure(64, f"{timeout!r} is no duration: write 30s, 10m or 1h30m")
     return time.monotonic() + ms / 1000
 
 

@@ -1,0 +1,101 @@
+"""The registry, command by command. Read a row as: given, when, then, and what its sender hears."""
+
+# ruff: noqa: E501 - a table is read across, one row a rule
+
+import pytest
+
+from interlock.protocol.identity import Identity, Presence
+from interlock.protocol.limits import AGENTS_MAX
+from interlock.protocol.messages import Joined, Left, Refused
+from interlock.protocol.outcome import Now, fold
+from interlock.protocol.registry import (
+    Agent,
+    AgentBound,
+    AgentJoined,
+    AgentLeft,
+    Join,
+    Leave,
+    ProcessGone,
+    Registry,
+    RegistryCommand,
+    RegistryEvent,
+    decide,
+    evolve,
+)
+
+NOW = Now(5_000, "boot", 5_000, 1)
+CLAUDE = Identity("machine", "boot", 1, 4121, 77)
+OTHER = Identity("machine", "boot", 1, 4122, 78)
+
+
+def registry(*agents: Agent) -> Registry:
+    return fold(evolve, Registry(), [AgentJoined(agent) for agent in agents])
+
+
+ANN = Agent("ann", 1, 1_000, CLAUDE, "claude (pid 4121)", "/a")
+FREE = Agent("ann", 1, 1_000)
+GONE = Agent("ann", 3, 1_000, CLAUDE, gone=True, why="it left")
+BOB = Agent("bob", 1, 1_000, CLAUDE, "claude (pid 4121)", "/b")
+EMPTY = Registry()
+
+TABLE: list[tuple[str, Registry, RegistryCommand, tuple[RegistryEvent, ...], type]] = [
+    # name                                         given          when                                then                                               heard
+    ("a new name joins",                           EMPTY,         Join("ann", CLAUDE, "c", "/a"),     (AgentJoined(Agent("ann", 1, 5_000, CLAUDE, "c", "/a")),), Joined),
+    ("a name that is gone opens an incarnation",   registry(GONE), Join("ann"),                       (AgentJoined(Agent("ann", 4, 5_000)),),            Joined),
+    ("again from the same process is the same",    registry(ANN), Join("ann", CLAUDE, "c", "/a"),     (),                                                Joined),
+    ("again without a process is the same",        registry(ANN), Join("ann"),                        (),                                                Joined),
+    ("from another worktree it has moved",         registry(ANN), Join("ann", CLAUDE, "c", "/b"),     (AgentBound("ann", CLAUDE, "claude (pid 4121)", "/b"),), Joined),
+    ("binding where none was bound is the same",   registry(FREE), Join("ann", CLAUDE, "c"),          (AgentBound("ann", CLAUDE, "c"),),                 Joined),
+    ("another process while the first lives",      registry(ANN), Join("ann", OTHER, known=Presence.ALIVE), (),                                          Refused),
+    ("another process while nobody can tell",      registry(ANN), Join("ann", OTHER, known=Presence.UNKNOWN), (),                                        Refused),
+    ("another process after the first has gone",   registry(ANN), Join("ann", OTHER, known=Presence.GONE), (AgentLeft("ann", 1, "its process is gone", 5_000), AgentJoined(Agent("ann", 2, 5_000, OTHER))), Joined),
+    ("a takeover says that it is meant",           registry(ANN), Join("ann", OTHER, takeover=True, known=Presence.ALIVE), (AgentLeft("ann", 1, "its name was taken over", 5_000), AgentJoined(Agent("ann", 2, 5_000, OTHER))), Joined),
+    ("a name that differs by case only",           registry(ANN), Join("Ann"),                        (),                                                Refused),
+    ("a reserved name",                            EMPTY,         Join("coordinator"),                (),                                                Refused),
+    ("a reserved name in capitals",                EMPTY,         Join("All"),                        (),                                                Refused),
+    ("a name with a separator",                    EMPTY,         Join("a--b"),                       (),                                                Refused),
+    ("an agent leaves",                            registry(ANN), Leave("ann"),                       (AgentLeft("ann", 1, "it left", 5_000),),          Left),
+    ("nobody leaves",                              EMPTY,         Leave("ann"),                       (),                                                Left),
+    ("who is gone cannot leave again",             registry(GONE), Leave("ann"),                      (),                                                Left),
+    ("a process takes all that it is bound to",    registry(ANN, BOB), ProcessGone(CLAUDE),           (AgentLeft("ann", 1, "its process 4121 is gone", 5_000), AgentLeft("bob", 1, "its process 4121 is gone", 5_000)), type(None)),
+    ("another process takes nobody",               registry(ANN), ProcessGone(OTHER),                 (),                                                type(None)),
+    ("an agent that bound nothing is never taken", registry(FREE), ProcessGone(CLAUDE),               (),                                                type(None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "when", "then", "heard"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_registry(given: Registry, when: RegistryCommand, then: tuple[RegistryEvent, ...], heard: type) -> None:
+    outcome = decide(given, when, NOW)
+    assert outcome.events == then
+    assert [type(send.body) for send in outcome.outbox] == ([] if heard is type(None) else [heard])
+    assert outcome.state == fold(evolve, given, outcome.events)
+
+
+def test_the_refusal_names_the_first_spelling() -> None:
+    body = decide(registry(ANN), Join("ANN"), NOW).outbox[0].body
+    assert isinstance(body, Refused)
+    assert body.code == "NAME_CONFLICT"
+    assert "'ann'" in body.why
+
+
+def test_two_agents_in_one_process_are_two_agents() -> None:
+    both = registry(ANN, BOB)
+    assert both.living("ann") != both.living("bob")
+    assert decide(both, Leave("ann"), NOW).state.living("bob") == BOB
+
+
+def test_names_past_the_limit_make_room_by_those_that_are_gone_longest() -> None:
+    many = [Agent(f"a{n}", 1, n, gone=True, why="it left") for n in range(AGENTS_MAX)]
+    full = Registry({a.name: a for a in many}, {a.name: a.name for a in many})
+    joined = decide(full, Join("newcomer"), NOW).state
+    assert len(joined.agents) == AGENTS_MAX
+    assert "a0" not in joined.agents
+    assert joined.living("newcomer") is not None
+
+
+def test_the_newcomer_is_refused_where_everybody_is_here() -> None:
+    many = [Agent(f"a{n}", 1, n) for n in range(AGENTS_MAX)]
+    full = Registry({a.name: a for a in many}, {a.name: a.name for a in many})
+    outcome = decide(full, Join("newcomer"), NOW)
+    assert not outcome.events
+    assert isinstance(outcome.outbox[0].body, Refused)
