@@ -45,7 +45,7 @@ from interlock.protocol.resource_commands import (
     WrapperGone,
 )
 from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
-from interlock.protocol.resource_state import Launch, Resource, Ticket, UnitState, concerns, wants_to_hear
+from interlock.protocol.resource_state import Launch, Resource, Ticket, Unit, UnitState, concerns, wants_to_hear
 from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
@@ -316,16 +316,18 @@ class Supervisor:
         await staged.done.wait()
 
     async def _stop_servers(self) -> None:
-        for key, resource in self.world.resources.items():
-            if any(unit.server is not None for unit in resource.units):
-                self.tell(key, StopServers())
+        """Stop what runs, and what is only just being started once it is."""
         with anyio.move_on_after(self._stop_bound_s()):
-            while self._servers_left():
+            while busy := self._with_servers():
+                for key in busy:
+                    self.tell(key, StopServers())
                 await self.journal.committed()
 
-    def _servers_left(self) -> bool:
-        units = [unit for resource in self.world.resources.values() for unit in resource.units]
-        return any(unit.server is not None and unit.state is not UnitState.RECOVERY_REQUIRED for unit in units)
+    def _with_servers(self) -> list[str]:
+        def runs(unit: Unit) -> bool:
+            return (unit.server is not None or unit.step is not None) and unit.state is not UnitState.RECOVERY_REQUIRED
+
+        return [key for key, resource in self.world.resources.items() if any(runs(unit) for unit in resource.units)]
 
     def _stop_bound_s(self) -> float:
         servers = [each.server for each in self.config.resources.values() if each.server is not None]

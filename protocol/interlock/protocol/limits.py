@@ -24,6 +24,7 @@ LOST_HOLDS_KEPT = 1_024  # and so many agents, to say when and why each lost it
 ARRIVALS_KEPT = 1_024  # and so many agents whose `bus run` gave up its place a moment ago
 POLLS_UNANSWERED_MAX = 2  # then REVOKED
 CLAIMS_MISSED_MAX = 3  # then the absent agent's ticket is cancelled
+DOUBT_TOLD_MAX = 128  # waiters that are told of RECOVERY_REQUIRED at once; the others see it when they look
 LATE_MS = 1_000  # a deadline handled later than this was slept through: one fresh interval
 ARRIVAL_REMEMBERED_MS = 2 * 60_000  # a `bus run` that gave up keeps its place so long
 TIME_DECLARED_MS_MAX = 7 * 24 * 3_600_000  # a longer declared time is a typing error

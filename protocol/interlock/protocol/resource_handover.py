@@ -9,9 +9,11 @@
 in the same record, and there is no second place that could forget to.
 """
 
+from itertools import islice
+
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
-from interlock.protocol.limits import ARRIVAL_REMEMBERED_MS
+from interlock.protocol.limits import ARRIVAL_REMEMBERED_MS, DOUBT_TOLD_MAX
 from interlock.protocol.messages import Cancelled, Down, Granted, Queued, Revoked, StillUsing
 from interlock.protocol.outcome import after
 from interlock.protocol.resource_commands import (
@@ -228,7 +230,7 @@ def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "") -
             ticket,
             Revoked(ticket.called, draft.state.key, request_id, why_lost, unit.fence, Code.RECOVERY_REQUIRED),
         )
-    for waiting in draft.state.queue.values():
+    for waiting in islice(draft.state.queue.values(), DOUBT_TOLD_MAX):
         draft.tell(waiting, queued(draft, waiting))
 
 

@@ -17,7 +17,9 @@ def command(
     from interlock.adapters.cli.output import one_line, say_json
 
     if confirm and not os.isatty(0):
-        raise Failure(77, "recovering is for a person at a terminal, who has looked: run it in one", "CAPABILITY_DENIED")
+        raise Failure(
+            77, "recovering is for a person at a terminal, who has looked: run it in one", "CAPABILITY_DENIED"
+        )
     answer = ask_bus("RECOVER", resource=resource, code=confirm)
     if answer["type"] == "EVIDENCE":
         if Given.options.json:

@@ -84,37 +84,41 @@ def _command(words: list[str], resources: list[str], time_: str, wait: str, purp
 
 
 def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms: int | None) -> Frame:
-    """GRANTED's body. Raises Failure: 124 when time is up, after withdrawing; 125 where it is refused."""
-    until, shown = 0.0, ""
+    """GRANTED's body. Raises Failure: 124 when time is up, after withdrawing; 125 where it is refused.
+
+    Asking again with the same id asks what is true now: that is all it does whenever anything has happened.
+    """
+    limit_ms = connection.welcome.get("run_wait_ms", 300_000) if wait_ms is None else wait_ms
+    until = time.monotonic() + limit_ms / 1000
+    shown = ""
     while True:
         frame = connection.ask("coordinator", message_id=ticket, body=request)
         body: Frame = frame["body"]
-        if not until:
-            limit_ms = connection.welcome.get("run_wait_ms", 300_000) if wait_ms is None else wait_ms
-            until = time.monotonic() + limit_ms / 1000
-        while body.get("type") == "QUEUED":
-            line = "waiting: " + frame["text"].partition("; do not use")[0]
-            if line != shown and until > time.monotonic() + 0.2:
-                say_err(line)
-            shown = line
-            left = min(LOOK_S, until - time.monotonic())
-            try:
-                news = connection.receive(left) if left > 0 else {}
-            except Lost:
-                break
-            if news.get("body", {}).get("request_id") == ticket:
-                frame, body = news, news["body"]
-            elif time.monotonic() >= until:
-                _withdraw(connection, ticket, request["resource"])
-                raise Failure(
-                    Exit.RUN_TIMED_OUT, f"{request['resource']} was not free in time; your place is kept 2 min"
-                )
-            elif not news:
-                break
         if body.get("type") == "GRANTED":
             return body
         if body.get("type") != "QUEUED":
             raise Failure(int(frame.get("exit") or 77), frame.get("text", "refused"))
+        if time.monotonic() >= until:
+            _withdraw(connection, ticket, request["resource"])
+            why = f"{request['resource']} was not free in time; your place is kept for 2 min"
+            raise Failure(Exit.RUN_TIMED_OUT, why)
+        line = "waiting: " + frame["text"].partition("; do not use")[0]
+        if line != shown and wait_ms != 0:
+            say_err(line)
+        shown = line
+        if body["request_id"] != ticket:  # it waits for the agent's own ticket, whose news go to those that follow it
+            connection.tell("supervisor", body={"type": "WAIT", "resource": request["resource"], "follow": True})
+        _next_news(connection, body["key"], min(LOOK_S, until - time.monotonic()))
+
+
+def _next_news(connection: Connection, key: str, within_s: float) -> None:
+    """Return when something was said of that resource, the connection is lost, or it is time to look again."""
+    until = time.monotonic() + within_s
+    with contextlib.suppress(Lost):
+        while (left := until - time.monotonic()) > 0:
+            news = connection.receive(left)
+            if "reply_to" not in news and news.get("body", {}).get("key") == key:
+                return
 
 
 def _run(connection: Connection, resource: str, granted: Frame, words: list[str]) -> int:
