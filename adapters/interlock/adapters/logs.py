@@ -26,9 +26,10 @@ def configure_logs(path: Path, *, pretty: bool) -> None:
     )
     handler.setFormatter(logging.Formatter("%(message)s"))
     root = logging.getLogger("interlock")
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    root.propagate = False
+    for logger in (root, logging.getLogger("asyncio")):  # what its callbacks raise is our fault too
+        logger.handlers[:] = [handler]
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
     structlog.configure(
         processors=[*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()],
         logger_factory=lambda *_: root,

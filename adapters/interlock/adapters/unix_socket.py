@@ -3,6 +3,7 @@
 Only the holder of the home's lock binds it, so a socket that refuses connections may be removed here and only here.
 """
 
+import asyncio
 import os
 import socket
 import struct
@@ -11,10 +12,9 @@ from pathlib import Path
 
 import anyio
 import structlog
-from anyio.abc import SocketStream, UNIXSocketStream
 
 from interlock.adapters.callers import PeerCaller
-from interlock.adapters.stream_session import Doorkeeper
+from interlock.adapters.stream_session import Doorkeeper, StreamSession
 
 log = structlog.get_logger("unix_socket")
 BACKLOG = 1024
@@ -30,12 +30,12 @@ class UnixDoor:
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Accept until cancelled; `started` once connections are taken."""
-        listener = await self._listen()
+        server = await self._listen()
         found = os.stat(self._path)
         self._inode = (found.st_dev, found.st_ino)
         task_status.started()
-        async with listener:
-            await listener.serve(self._connected)
+        async with server:
+            await server.serve_forever()
 
     def remove(self) -> None:
         """Take the socket file away, if it is still the one we made."""
@@ -46,22 +46,24 @@ class UnixDoor:
         except FileNotFoundError:
             pass
 
-    async def _listen(self) -> anyio.abc.SocketListener:
+    async def _listen(self) -> asyncio.AbstractServer:
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)  # the socket is born 0600: there is no moment at which others could connect
         try:
-            return await anyio.create_unix_listener(self._path, backlog=BACKLOG)
+            return await asyncio.get_running_loop().create_unix_server(
+                lambda: StreamSession(self._doorkeeper, _admit), str(self._path), backlog=BACKLOG
+            )
         finally:
             os.umask(before)
 
-    async def _connected(self, stream: SocketStream) -> None:
-        assert isinstance(stream, UNIXSocketStream)
-        pid, uid = _peer(stream.extra(anyio.abc.SocketAttribute.raw_socket))
-        if uid not in {os.getuid(), 0}:
-            log.warning("foreign_user_refused", uid=uid, pid=pid)
-            await stream.aclose()
-            return
-        await self._doorkeeper.serve(stream, PeerCaller(pid))
+
+def _admit(transport: asyncio.Transport) -> PeerCaller | None:
+    """This user's own processes, and root's; nobody else's."""
+    pid, uid = _peer(transport.get_extra_info("socket"))
+    if uid in {os.getuid(), 0}:
+        return PeerCaller(pid)
+    log.warning("foreign_user_refused", uid=uid, pid=pid)
+    return None
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:

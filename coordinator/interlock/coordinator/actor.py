@@ -1,4 +1,4 @@
-"""The actor: one mailbox, one machine, one loop. It exists as a task only while it has something to do.
+"""The actor: one mailbox, one machine. It is no task: it takes a step when something waits and nothing is under way.
 
     all that waits ──▶ decide, message by message, on the state that is to be ──▶ one entry ──▶ journal, fsync
                                                           ──▶ state taken ──▶ answers, messages, steps, deadlines
@@ -9,9 +9,9 @@ was decided after. An exception in `decide` is our bug: it costs that one messag
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-import anyio
 import msgspec
 import structlog
 
@@ -27,7 +27,6 @@ from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
 
 log = structlog.get_logger("actor")
 FAULT_CHARACTERS_MAX = 200  # the log has the whole of it
-RETRY_SECONDS = 1.0  # a full disk is tried again this often
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -53,6 +52,8 @@ class Host(Protocol):
     def state_of(self, address: str) -> State: ...
     def answer(self, message_id: str, to: str, body: FromBus) -> None: ...
     def follow_up(self, actor: "Actor", outcome: Outcome[Any, Any], staged: Staged | None) -> None: ...
+    def later(self, actor: "Actor", staged: Staged) -> None: ...
+    def again(self, actor: "Actor") -> None: ...
 
 
 class Actor:
@@ -61,22 +62,20 @@ class Actor:
     def __init__(self, address: str, decide: Callable[[Any, Any, Now], Outcome[Any, Any]], host: Host) -> None:
         self.address = address
         self.mailbox: Mailbox[Item] = Mailbox()
-        self.running = False
         self.frozen = ""
+        self.is_scheduled = False
+        self._deciding: tuple[list[Item], _Draft] | None = None
         self._decide = decide
         self._host = host
         self._faults: deque[int] = deque(maxlen=RESTARTS_MAX)
 
-    async def run(self) -> None:
-        """Work until the mailbox is empty."""
-        try:
-            while self.mailbox:
-                await self._handle(self.mailbox.take_all())
-        finally:
-            self.running = False
+    def is_busy(self) -> bool:
+        """What it decided last is on its way to the disk: until it is there nothing further is decided."""
+        return self._deciding is not None
 
-    async def _handle(self, items: list[Item]) -> None:
-        host = self._host
+    def step(self) -> None:
+        """Decide all that waits, and hand it to the journal. Never waits."""
+        host, items = self._host, self.mailbox.take_all()
         draft = _Draft(host.state_of(self.address))
         for item in items:
             clock = host.clock
@@ -91,18 +90,22 @@ class Actor:
                 draft.bury(item, self.address, error)
                 continue
             draft.add(item, outcome)
-        staged = None
         if draft.must_be_kept():
+            self._deciding = (items, draft)
             entry = Entry(self.address, tuple(draft.events), tuple(draft.kept), tuple(draft.withdraw), draft.causes)
-            staged = host.journal.stage(entry, draft.state)
-            await staged.done.wait()
-            if staged.failure:
-                await self._not_written(items, staged.failure)
-                return
-        whole = Outcome(
-            draft.state, tuple(draft.events), tuple(draft.spoken), tuple(draft.withdraw), tuple(draft.steps)
-        )
-        host.follow_up(self, whole, staged)
+            host.journal.stage(entry, draft.state, partial(host.later, self))
+        else:
+            host.follow_up(self, draft.outcome(), None)
+
+    def written(self, staged: Staged) -> None:
+        """The entry is on disk, or certainly not: speak, or take it back."""
+        assert self._deciding is not None
+        items, draft = self._deciding
+        self._deciding = None
+        if staged.failure:
+            self._not_written(items, staged.failure)
+        else:
+            self._host.follow_up(self, draft.outcome(), staged)
 
     def _let_it_crash(self, item: Item, error: Exception, mono_ms: int) -> None:
         log.error("dead_letter", actor=self.address, command=repr(item.command), exc_info=error)
@@ -112,13 +115,12 @@ class Actor:
             self.frozen = f"{self.address} failed and is frozen: read the log, then bus down and bus up"
         self._refuse(item, Code.INTERNAL, f"a fault of the bus itself ({type(error).__name__}); it is in the log")
 
-    async def _not_written(self, items: list[Item], why: str) -> None:
+    def _not_written(self, items: list[Item], why: str) -> None:
         """Whoever asked is told; what the bus itself has to say is tried again, for it must not be lost."""
         for item in items:
             self._refuse(item, Code.JOURNAL_UNAVAILABLE, f"the bus cannot write ({why}): nothing was changed")
         self.mailbox.put_back([item for item in items if not item.id])
-        if self.mailbox:
-            await anyio.sleep(RETRY_SECONDS)
+        self._host.again(self)
 
     def _refuse(self, item: Item, code: Code, why: str) -> None:
         if item.id:
@@ -152,6 +154,9 @@ class _Draft:
         self.events.append(Dead(item.id, address, f"{type(error).__name__}: {error}"[:FAULT_CHARACTERS_MAX]))
         if item.id:
             self.causes[item.id] = item.digest
+
+    def outcome(self) -> Outcome[Any, Any]:
+        return Outcome(self.state, tuple(self.events), tuple(self.spoken), tuple(self.withdraw), tuple(self.steps))
 
     def must_be_kept(self) -> bool:
         return bool(self.events or self.kept or self.withdraw)

@@ -78,16 +78,14 @@ class Desk:
         notices = self._notices(found.agent) if hello.notices else ()
         return control.Welcome(found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait)
 
-    async def hear(self, session: Session, message_id: str, envelope: Envelope) -> None:
-        """Take one question and answer it."""
+    def hear(self, session: Session, message_id: str, envelope: Envelope) -> Awaitable[None] | None:
+        """Take one question and answer it; what takes a moment is returned, to be awaited."""
         try:
             question = _controls.decode(bytes(envelope.body) or b"{}")
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             self._supervisor.say(session, message_id, Refused(Code.BAD_MESSAGE, f"no question to the bus: {error}"))
-            return
-        answer = self._answerer(question, session, message_id)
-        if answer is not None:
-            await answer
+            return None
+        return self._answerer(question, session, message_id)
 
     def _answerer(self, question: Control, session: Session, message_id: str) -> Awaitable[None] | None:
         """All branching on questions. Those without a name need none."""
@@ -104,7 +102,7 @@ class Desk:
                 say(self._agents())
             case control.Tail():
                 key = self.joiner.resolve(question.resource) if question.resource else ""
-                self._supervisor.spawn(tail, self._supervisor.journal, session, question, key, say)
+                self._supervisor.spawn(self._tail, session, question, key, say)
             case control.AskLogs(resource):
                 say(self._logs(session, resource))
             case control.GoDown(stop_servers):
@@ -216,6 +214,15 @@ class Desk:
                     return control.LogsReply(self._supervisor.effects.log_path(launch))
         what = called or "what you hold"
         return Refused(Code.TARGET_ENDED, f"no server runs for {what}: its last log is named in bus tail", called)
+
+    async def _tail(
+        self, session: Session, question: control.Tail, key: str, say: Callable[[control.EventsReply], None]
+    ) -> None:
+        session.asked()
+        try:
+            await tail(self._supervisor.journal, session, question, key, say)
+        finally:
+            session.answered()
 
     # --- answers that take a moment -----------------------------------------------------------
     async def _join(self, session: Session, message_id: str, question: control.JoinBus) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import time
-import uuid
 
 
 def new_id() -> str:
@@ -14,4 +13,5 @@ def uuid_v7(at_ms: int, rest: int) -> str:
     """Args: at_ms: since the epoch. rest: 80 bits, of which 74 are used."""
     value = (at_ms & 0xFFFF_FFFF_FFFF) << 80 | rest
     value = value & ~(0xF << 76) | 0x7 << 76
-    return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))
+    text = f"{value & ~(0x3 << 62) | 0x2 << 62:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

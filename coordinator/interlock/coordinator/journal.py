@@ -8,7 +8,7 @@ nobody can say, the journal ends, and with it the supervisor: the next one repla
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import anyio
 import msgspec
@@ -27,15 +27,34 @@ REPLAY_ROWS = 512  # read at once
 
 
 class Staged:
-    """One entry on its way to the disk. `failure` is set where it certainly did not get there."""
+    """One entry on its way to the disk.
 
-    def __init__(self, entry: Entry, state: State | None, raw: bytes) -> None:
+    Args:
+        then: called once it is there, or certainly is not: then `failure` says why.
+    """
+
+    def __init__(self, entry: Entry, state: State | None, raw: bytes, then: Callable[["Staged"], None] | None) -> None:
         self.entry = entry
         self.state = state
         self.raw = raw
-        self.done = anyio.Event()
         self.failure = ""
         self.letters: list[tuple[str, Letter]] = []
+        self._then = then
+        self._finished = False
+        self._waited_for: anyio.Event | None = None
+
+    def finish(self) -> None:
+        self._finished = True
+        if self._waited_for is not None:
+            self._waited_for.set()
+        if self._then is not None:
+            self._then(self)
+
+    async def wait(self) -> None:
+        """Wait until it is there, or certainly is not."""
+        if not self._finished:
+            self._waited_for = self._waited_for or anyio.Event()
+            await self._waited_for.wait()
 
 
 class Journal:
@@ -76,9 +95,9 @@ class Journal:
         self._since_snapshot = (replayed, 0)
         return self.world
 
-    def stage(self, entry: Entry, state: State | None) -> Staged:
+    def stage(self, entry: Entry, state: State | None, then: Callable[[Staged], None] | None = None) -> Staged:
         """Queue an entry for the next record; its events have the numbers from `next_seq` on."""
-        staged = Staged(entry, state, records.encode(entry))
+        staged = Staged(entry, state, records.encode(entry), then)
         self.next_seq += len(entry.events)
         self._pending.append(staged)
         self._wake.set()
@@ -160,7 +179,7 @@ class Journal:
         written, size = self._since_snapshot
         self._since_snapshot = (written + 1, size + len(body))
         for staged in batch:
-            staged.done.set()
+            staged.finish()
         self._committed.set()
         self._committed = anyio.Event()
 
@@ -168,7 +187,7 @@ class Journal:
         """What was staged behind it was numbered behind it: that fails too, and the numbers are given again."""
         for staged in (*batch, *self._pending):
             staged.failure = why
-            staged.done.set()
+            staged.finish()
         self._pending.clear()
         self.next_seq = self.world.seq + 1
 

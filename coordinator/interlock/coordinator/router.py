@@ -7,6 +7,7 @@ message does: that is the machines' business.
 import hashlib
 import re
 import shlex
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -66,8 +67,12 @@ class Router:
         self._rate = rates.of_agents(supervisor.clock)
         self._pair_rate = rates.of_pairs(supervisor.clock)
 
-    async def hear(self, session: Session, envelope: Envelope) -> None:
-        """Take one envelope of a session; its answer goes to the session, now or when it is durable."""
+    def hear(self, session: Session, envelope: Envelope) -> Awaitable[None] | None:
+        """Take one envelope of a session; its answer goes to the session, now or when it is durable.
+
+        Returns:
+            None where it is in its mailbox or answered; else what has to be awaited before the next envelope.
+        """
         message_id = envelope.id or new_id()
         try:
             if not _ID.fullmatch(message_id):
@@ -75,22 +80,45 @@ class Router:
             if self._supervisor.stopping.is_set():
                 raise No(Code.JOURNAL_UNAVAILABLE, "the bus is going down: send it again when it is up")
             if envelope.to == SUPERVISOR:
-                await self._desk.hear(session, message_id, envelope)
-                return
+                work = self._desk.hear(session, message_id, envelope)
+                return None if work is None else self._guarded(session, message_id, work)
             sender = self._sender(session, envelope)
             if not self._rate.take(sender):
                 raise No(Code.RATE_LIMITED, "more than 1000 messages a second: wait a second, then send again")
-            await self._joined(session, sender)
-            self._not_of_the_past(session, envelope, sender)
-            if envelope.to == COORDINATOR:
-                self._to_coordinator(session, envelope, sender, message_id)
-            else:
-                self._to_agent(session, envelope, sender, message_id)
-            self._supervisor.heard(sender)
-        except No as no:
-            self._supervisor.say(session, message_id, no.refusal)
-        except BadText as error:
-            self._supervisor.say(session, message_id, Refused(Code.BAD_MESSAGE, str(error)))
+            if self._supervisor.world.registry.living(sender) is None:
+                return self._guarded(session, message_id, self._join_first(session, envelope, sender, message_id))
+            self._route(session, envelope, sender, message_id)
+        except (No, BadText) as no:
+            self._say_no(session, message_id, no)
+        return None
+
+    async def _guarded(self, session: Session, message_id: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except (No, BadText) as no:
+            self._say_no(session, message_id, no)
+
+    def _say_no(self, session: Session, message_id: str, no: No | BadText) -> None:
+        refusal = no.refusal if isinstance(no, No) else Refused(Code.BAD_MESSAGE, str(no))
+        self._supervisor.say(session, message_id, refusal)
+
+    def _route(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
+        self._not_of_the_past(session, envelope, sender)
+        if envelope.to == COORDINATOR:
+            self._to_coordinator(session, envelope, sender, message_id)
+        else:
+            self._to_agent(session, envelope, sender, message_id)
+        self._supervisor.heard(sender)
+
+    async def _join_first(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
+        """The first message from a new name, or from one that is gone, joins it."""
+        body = await self.join(session, sender)
+        if isinstance(body, Refused):
+            raise No(Code(body.code), body.why)
+        if isinstance(body, Joined):
+            session.incarnation = body.incarnation
+            session.notes.append(self.binding_note(body))
+        self._route(session, envelope, sender, message_id)
 
     # --- who ------------------------------------------------------------------------------
     def _sender(self, session: Session, envelope: Envelope) -> str:
@@ -102,17 +130,6 @@ class Router:
         if session.agent and sender != session.agent:
             raise No(Code.CAPABILITY_DENIED, f"this session is {session.agent}'s: it cannot speak as {sender}")
         return sender
-
-    async def _joined(self, session: Session, sender: str) -> None:
-        """The first message from a new name, or from one that is gone, joins it."""
-        if self._supervisor.world.registry.living(sender) is not None:
-            return
-        body = await self.join(session, sender)
-        if isinstance(body, Refused):
-            raise No(Code(body.code), body.why)
-        if isinstance(body, Joined):
-            session.incarnation = body.incarnation
-            session.notes.append(self.binding_note(body))
 
     async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus:
         """Register a name, bound to what its caller runs under."""
@@ -290,12 +307,17 @@ class Router:
 
     def _deliver(self, session: Session, address: str, item: Item, *, urgent: bool = False) -> None:
         supervisor = self._supervisor
-        if not supervisor.expect(item.id, lambda body: supervisor.say(session, item.id, body)):
+        session.asked()
+
+        def hear(body: FromBus) -> None:
+            supervisor.say(session, item.id, body)
+            session.answered()
+
+        if not supervisor.expect(item.id, hear):
             return  # The same id is under way: its answer goes to both.
         if not supervisor.tell(address, None, item=item, urgent=urgent):
-            supervisor.answer(
-                item.id, item.sender, Refused(Code.QUEUE_FULL, f"the mailbox of {address} is full: try again")
-            )
+            full = Refused(Code.QUEUE_FULL, f"the mailbox of {address} is full: try again")
+            supervisor.answer(item.id, item.sender, full)
 
 
 def _read(envelope: Envelope) -> ToCoordinator:

@@ -1,7 +1,6 @@
 """A session: one connection of one caller, as the coordinator sees it. Bounded: who does not read is let go."""
 
-from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import msgspec
@@ -30,10 +29,26 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "
     notes: tuple[str, ...] = ()
 
 
-class Session:
-    """Args: caller: what the door can prove of the other end."""
+class Door(Protocol):
+    """The connection behind a session. Nothing here waits."""
 
-    def __init__(self, caller: Caller) -> None:
+    def write(self, data: bytes) -> None:
+        """Take bytes for the other end."""
+
+    def backlog(self) -> int:
+        """How many bytes the other end has not taken yet."""
+
+    def idle(self) -> None:
+        """All that was asked on this session is answered."""
+
+    def close(self) -> None:
+        """Flush, and close."""
+
+
+class Session:
+    """One connection, made by its door. Args: caller: what the door can prove of the other end."""
+
+    def __init__(self, caller: Caller, door: Door) -> None:
         self.caller = caller
         self.agent = ""
         self.how = ""
@@ -43,46 +58,48 @@ class Session:
         self.following: set[str] = set()  # resource keys whose news it wants at once
         self.notes: list[str] = []  # for the next answer
         self.closed = anyio.Event()
-        self._out: deque[bytes] = deque()
-        self._waiting_bytes = 0
-        self._ready = anyio.Event()
+        self._door = door
+        self._unanswered = 0
         self._taken = anyio.Event()
 
     def push(self, frame: object) -> None:
-        """Queue one line for the writer. A reader that lets too much pile up is cut off, so that nobody else pays."""
-        line = encode_line(frame)
-        self._waiting_bytes += len(line)
-        if self._waiting_bytes > UNREAD_BYTES_MAX:
-            self.close()
+        """Hand one line to the door. A reader that lets too much pile up is cut off, so that nobody else pays."""
+        if self.closed.is_set():
             return
-        self._out.append(line)
-        self._ready.set()
+        if self._door.backlog() > UNREAD_BYTES_MAX:
+            self.close()
+        else:
+            self._door.write(encode_line(frame))
 
-    async def next_lines(self) -> bytes | None:
-        """All that waits to be written; None once the session is closed and empty."""
-        while not self._out:
-            if self.closed.is_set():
-                return None
-            self._ready = anyio.Event()
-            await self._ready.wait()
-        lines = b"".join(self._out)
-        self._out.clear()
-        return lines
+    def asked(self) -> None:
+        """One more question is under way."""
+        self._unanswered += 1
+
+    def answered(self) -> None:
+        """One of them is answered."""
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._door.idle()
+
+    def is_idle(self) -> bool:
+        return not self._unanswered
 
     async def drained(self, to_bytes: int) -> None:
         """Wait until the other end has taken all but so much, or the session is over."""
-        while self._waiting_bytes > to_bytes and not self.closed.is_set():
+        while self._door.backlog() > to_bytes and not self.closed.is_set():
             self._taken = anyio.Event()
             await self._taken.wait()
 
-    def written(self, size: int) -> None:
-        self._waiting_bytes -= size
+    def taken(self) -> None:
+        """The door says that its other end reads again."""
         self._taken.set()
 
     def close(self) -> None:
-        self.closed.set()
-        self._ready.set()
-        self._taken.set()
+        """End it, from either side."""
+        if not self.closed.is_set():
+            self.closed.set()
+            self._taken.set()
+            self._door.close()
 
 
 def exit_of(body: FromBus) -> int:

@@ -5,6 +5,7 @@
 `tell` never waits. Messages of agents come through `router.py`, questions to the bus itself through `desk.py`.
 """
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -50,6 +51,7 @@ from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
 Hear = Callable[[FromBus], None]
+RETRY_SECONDS = 1.0  # a full disk is tried again this often
 
 
 class Supervisor:
@@ -70,7 +72,10 @@ class Supervisor:
         self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
         self._tasks: TaskGroup | None = None
-        self._actor_ended = anyio.Event()
+        self._actor_idle = anyio.Event()
+        self._ready: deque[Actor] = deque()
+        self._written: deque[tuple[Actor, Staged]] = deque()
+        self._wake = anyio.Event()
 
     @property
     def world(self) -> World:
@@ -81,6 +86,7 @@ class Supervisor:
         """Claim the journal, then take up everything that the last supervisor left under way."""
         self._tasks = tasks
         tasks.start_soon(self.timer.run)
+        tasks.start_soon(self._pump)
         self.world.term += 1
         await self._record(CameUp(self.world.term, self.pid))
         for agent in self.world.registry.agents.values():
@@ -96,8 +102,8 @@ class Supervisor:
         for session in list(self.sessions):
             session.close()
         with anyio.move_on_after(5):
-            while any(actor.running for actor in self._actors.values()):
-                await self._actor_ended.wait()
+            while any(not actor.frozen for actor in self._actors.values()):
+                await self._actor_idle.wait()
         await self._record(WentDown(self.world.term))
         self.journal.finish()
 
@@ -123,9 +129,7 @@ class Supervisor:
             actor = self._actors[address] = Actor(address, _machine(address), self)
         if not actor.mailbox.put(item or Item(command), urgent=urgent or item is None):
             return False
-        if not actor.running and self._tasks is not None:
-            actor.running = True
-            self._tasks.start_soon(self._run, actor)
+        self._schedule(actor)
         return True
 
     async def ask(self, address: str, make: Callable[[str], Any]) -> FromBus:
@@ -209,6 +213,52 @@ class Supervisor:
         now = wire_time(self.clock.wall_ms())
         session.push(answer_frame(new_id(), now, session.agent, body, message_id, notes))
 
+    # --- steps ------------------------------------------------------------------------------
+    def later(self, actor: Actor, staged: Staged) -> None:
+        """An actor's entry is on disk, or certainly not. The journal goes on at once; the actor in its turn."""
+        self._written.append((actor, staged))
+        self._wake.set()
+
+    def again(self, actor: Actor) -> None:
+        """The journal could not write: let the actor try again what must not be lost."""
+
+        async def after_a_while() -> None:
+            await anyio.sleep(RETRY_SECONDS)
+            self._schedule(actor)
+
+        if self._tasks is not None and actor.mailbox:
+            self._tasks.start_soon(after_a_while)
+
+    async def _pump(self) -> None:
+        """Give every actor its turn: first those whose entries are written, then those for whom something waits."""
+        while True:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            while self._written:
+                actor, staged = self._written.popleft()
+                actor.written(staged)
+                self._next(actor)
+            for _ in range(len(self._ready)):
+                actor = self._ready.popleft()
+                actor.is_scheduled = False
+                actor.step()
+                self._next(actor)
+
+    def _schedule(self, actor: Actor) -> None:
+        if not actor.is_scheduled and not actor.is_busy():
+            actor.is_scheduled = True
+            self._ready.append(actor)
+            self._wake.set()
+
+    def _next(self, actor: Actor) -> None:
+        """Another turn if something waits; else, idle is a row and no actor."""
+        if actor.mailbox:
+            self._schedule(actor)
+        elif not actor.is_busy() and not actor.frozen and self._actors.get(actor.address) is actor:
+            del self._actors[actor.address]
+            self._actor_idle.set()
+            self._actor_idle = anyio.Event()
+
     # --- after a decision is durable --------------------------------------------------------
     def answer(self, message_id: str, to: str, body: FromBus) -> None:
         for hear in self._asking.pop(message_id, ()):
@@ -269,13 +319,6 @@ class Supervisor:
                     self.tell(key, AgentGone(name, incarnation, why))
 
     # --- straight helpers -------------------------------------------------------------------
-    async def _run(self, actor: Actor) -> None:
-        await actor.run()
-        self._actor_ended.set()
-        self._actor_ended = anyio.Event()
-        if not actor.frozen and not actor.running and self._actors.get(actor.address) is actor:
-            del self._actors[actor.address]  # idle is a row, not a task
-
     def _push(self, session: Session, to: str, body: FromBus, message_id: str) -> None:
         frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "")
         session.push(frame)
@@ -313,7 +356,7 @@ class Supervisor:
 
     async def _record(self, event: CameUp | WentDown) -> None:
         staged = self.journal.stage(Entry(SUPERVISOR, (event,)), None)
-        await staged.done.wait()
+        await staged.wait()
 
     async def _stop_servers(self) -> None:
         """Stop what runs, and what is only just being started once it is."""

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from functools import lru_cache
 
 import msgspec
 
@@ -102,8 +103,13 @@ def encode_line(value: object) -> bytes:
 
 def wire_time(at_ms: int) -> str:
     """RFC 3339 UTC with milliseconds."""
-    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
+    return f"{_wire_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _wire_second(at_s: int) -> str:
+    """The same second is asked for again and again: every answer carries it."""
+    return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def read_wire_time(text: str) -> int:
