@@ -17,7 +17,7 @@ from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import BadEnvelope, Hello, decode_line
-from interlock.protocol.limits import FRAME_BYTES_MAX
+from interlock.protocol.limits import ANSWER_MS_MAX, FRAME_BYTES_MAX
 from interlock.protocol.messages import Refused
 
 log = structlog.get_logger("session")
@@ -42,9 +42,14 @@ class Doorkeeper:
         try:
             self._on_connect(session)
             async with stream, anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write, session, stream)
-                await self._read(session, stream)
-                session.close()
+                tasks.start_soon(self._cut, session, tasks.cancel_scope)
+                async with anyio.create_task_group() as work:
+                    work.start_soon(self._write, session, stream)
+                    await self._read(session, stream)
+                    with anyio.move_on_after(ANSWER_MS_MAX / 1000):
+                        await session.settled()
+                    session.close()
+                tasks.cancel_scope.cancel()
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             pass  # The other end is gone: that is how most sessions end.
         except* Exception as group:
@@ -82,6 +87,11 @@ class Doorkeeper:
             session.push({"welcome": self._desk.welcome(session, said)})
         else:
             await self._router.hear(session, said)
+
+    async def _cut(self, session: Session, serving: anyio.CancelScope) -> None:
+        """A peer that lets too much pile up is not written to any more, or it could hold the session for ever."""
+        await session.cut.wait()
+        serving.cancel()
 
     async def _write(self, session: Session, stream: ByteStream) -> None:
         """Write what waits, until the session is closed and empty; then say so to the other end."""

@@ -12,6 +12,7 @@ from interlock.protocol.codes import Code, Exit, exit_code
 from interlock.protocol.envelope import encode_line
 from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Down, FromBus, Queued, Refused
+from interlock.protocol.names import COORDINATOR
 
 UNREAD_BYTES_MAX = 4 * FRAME_BYTES_MAX  # what may wait for a reader that is slow
 
@@ -47,12 +48,17 @@ class Session:
         self._waiting_bytes = 0
         self._ready = anyio.Event()
         self._taken = anyio.Event()
+        self.cut = anyio.Event()  # too much waits for it: nothing more is written
+        self.reads_log = False
+        self._unanswered: set[str] = set()
+        self._settled = anyio.Event()
 
     def push(self, frame: object) -> None:
         """Queue one line for the writer. A reader that lets too much pile up is cut off, so that nobody else pays."""
         line = encode_line(frame)
         self._waiting_bytes += len(line)
         if self._waiting_bytes > UNREAD_BYTES_MAX:
+            self.cut.set()
             self.close()
             return
         self._out.append(line)
@@ -75,6 +81,21 @@ class Session:
             self._taken = anyio.Event()
             await self._taken.wait()
 
+    def asked(self, message_id: str) -> None:
+        """A message of this session is under way: it is answered later."""
+        self._unanswered.add(message_id)
+
+    def answered(self, message_id: str) -> None:
+        self._unanswered.discard(message_id)
+        if not self._unanswered:
+            self._settled.set()
+
+    async def settled(self) -> None:
+        """Wait until all that was asked is answered: who has closed its sending side may still listen."""
+        while self._unanswered and not self.closed.is_set():
+            self._settled = anyio.Event()
+            await self._settled.wait()
+
     def written(self, size: int) -> None:
         self._waiting_bytes -= size
         self._taken.set()
@@ -83,6 +104,7 @@ class Session:
         self.closed.set()
         self._ready.set()
         self._taken.set()
+        self._settled.set()
 
 
 def exit_of(body: FromBus) -> int:
@@ -96,5 +118,8 @@ def exit_of(body: FromBus) -> int:
             return Exit.OK
 
 
-def answer_frame(message_id: str, at: str, to: str, body: FromBus, reply_to: str, notes: tuple[str, ...] = ()) -> Frame:
-    return Frame(message_id, "coordinator", to, at, body, reply_to, format_answer(body), exit_of(body), notes)
+def answer_frame(
+    message_id: str, at: str, to: str, body: FromBus, reply_to: str, notes: tuple[str, ...] = (),
+    sender: str = COORDINATOR,
+) -> Frame:  # fmt: skip
+    return Frame(message_id, sender, to, at, body, reply_to, format_answer(body), exit_of(body), notes)
