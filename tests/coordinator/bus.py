@@ -57,8 +57,8 @@ class FakeEffects:
     def __init__(self) -> None:
         self.begun: list[tuple[str, Order]] = []
         self.adopted: list[Server] = []
-        self.gone: set[Identity] = set()
         self.forgotten: list[str] = []
+        self.gone: set[Identity] = set()
         self._watched: dict[Identity, list[Callable[[], None]]] = {}
 
     def begin(self, key: str, order: Order) -> None:
@@ -123,16 +123,18 @@ class Client:
         await self._bus.router.hear(self.session, envelope)
         return id_
 
-    async def answer(self, id_: str) -> dict[str, Any]:
+    async def answer(self, id_: str, after: int = 0) -> dict[str, Any]:
+        """The answer to that id; `after` leaves out what had come before."""
         while True:
-            for frame in self.frames:
+            for frame in self.frames[after:]:
                 if frame.get("reply_to") == id_:
                     return frame
             await self._came.wait()
 
     async def ask(self, what: str | dict[str, Any], id_: str = "", to: str = "coordinator") -> dict[str, Any]:
         """Send and wait; returns the answer's body."""
-        frame = await self.answer(await self.post(what, id_, to))
+        after = len(self.frames)
+        frame = await self.answer(await self.post(what, id_, to), after)
         return dict(frame["body"])
 
     def heard(self, word: str) -> list[dict[str, Any]]:
@@ -156,7 +158,7 @@ class Bus:
         self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242)
         self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None)
         self.router = Router(self.supervisor, self.desk)
-        self.desk.joiner = self.router
+        self.desk.joiner = self.desk.tickets.names = self.router
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager

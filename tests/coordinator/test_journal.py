@@ -38,7 +38,7 @@ async def writing(
 
 
 def stage(journal: Journal, *names: str) -> Staged:
-    """One entry that lets agents join. Every entry is decided on what is durable, so only one is under way at a time."""
+    """One entry that lets agents join, decided on what is durable: so one that matters at a time."""
     events = tuple(AgentJoined(Agent(name, 1, 0)) for name in names)
     return journal.stage(Entry("registry", events), fold(registry.evolve, journal.world.registry, events))
 
@@ -130,11 +130,15 @@ async def test_what_waiting_cannot_mend_ends_the_journal(store: MemoryStore, fau
 @pytest.mark.parametrize("written", [True, False])
 async def test_after_unknown_the_next_start_knows_what_became_of_it(store: MemoryStore, written: bool) -> None:
     store.faults, store.written_anyhow = {2: Unknown("EIO")}, written
-    with pytest.raises(ExceptionGroup):
+
+    async def until_it_ends() -> None:
         async with writing(store) as journal:
             await stage(journal, "a").done.wait()
             stage(journal, "b")
             await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup):
+        await until_it_ends()
     world = await replayed(store)
     assert [*world.registry.agents] == (["a", "b"] if written else ["a"])
 

@@ -163,9 +163,15 @@ class Bus:
     def environment_of(self, agent: str = "", env: Mapping[str, str] | None = None) -> dict[str, str]:
         return {**self.environment, **({"BUS_AGENT": agent} if agent else {}), **(env or {})}
 
+    def tell(self, agent: str, text: str) -> Any:
+        """A message to the coordinator; its answer's body."""
+        with Client(self, agent) as client:
+            return client.ask("coordinator", text=text)
+
     def status(self, resource: str) -> Any:
         """One resource as `bus status --json` has it."""
-        return json.loads(self.ok("status", resource, "--json"))["resources"][0]
+        with Client(self) as client:
+            return client.ask("supervisor", body={"type": "STATUS", "resource": resource})["resources"][0]
 
     def supervisor(self) -> int:
         """Its pid, from the lock file; 0 where none was ever there."""
@@ -180,16 +186,18 @@ class Bus:
         kill(pid)
         return pid
 
-    def up_and_dying(self, when: str, where: str) -> Running:
+    def up_and_dying(self, when: str, number: int, text: str = "") -> Running:
         """Start a supervisor that kills itself at an append; see tests/fixtures/dying_supervisor.py."""
-        argv = [str(PYTHON), str(FIXTURES / "dying_supervisor.py"), str(self.home), when, where]
+        argv = [str(PYTHON), str(FIXTURES / "dying_supervisor.py"), str(self.home), when, str(number), text]
         supervisor = self.launch(argv, cwd=Path("/"))
         supervisor.out.until("READY")
         return supervisor
 
     def inbox(self, agent: str) -> list[Event]:
         """Unread messages, left unread."""
-        return [json.loads(line) for line in self.ok("inbox", "--peek", "--json", agent=agent).splitlines()]
+        with Client(self, agent) as client:
+            messages: list[Event] = client.ask("supervisor", body={"type": "INBOX"})["messages"]
+            return messages
 
     def processes(self) -> list[psutil.Process]:
         """Living processes whose command line, directory or environment holds the test's folder; not the caller."""
@@ -227,6 +235,38 @@ class Bus:
         except (psutil.Error, OSError):
             return False
         return any(mark in trace for trace in traces)
+
+
+class Client:
+    """One connection to the bus, as a program has it: for what a test needs beside the command, in a millisecond."""
+
+    def __init__(self, bus: Bus, agent: str = "") -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(WAIT_S)
+        self._socket.connect(str(bus.home / "bus.sock"))
+        self._lines = self._socket.makefile("rb")
+        self._say({"hello": {"agent": agent, "notices": False}})
+        self._lines.readline()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self._socket.close()
+
+    def ask(self, to: str, **content: Any) -> Any:
+        """One message and its answer's body."""
+        message_id = os.urandom(8).hex()
+        self._say({"id": message_id, "to": to, **content})
+        while line := self._lines.readline():
+            frame = json.loads(line)
+            if frame.get("reply_to") == message_id:
+                return frame["body"]
+        raise AssertionError("the bus went away")
+
+    def _say(self, value: Event) -> None:
+        self._socket.sendall(json.dumps(value).encode() + b"\n")
 
 
 class Follower:

@@ -18,15 +18,17 @@ import structlog
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.journal import Journal, Staged
 from interlock.coordinator.mailbox import Mailbox
-from interlock.coordinator.records import Dead, Entry
+from interlock.coordinator.records import DEAD, Dead, Entry
 from interlock.coordinator.world import State
 from interlock.protocol.codes import Code
-from interlock.protocol.limits import RESTARTS_MAX, RESTARTS_WITHIN_MS
+from interlock.protocol.limits import RECORD_BYTES_MAX, RESTARTS_MAX, RESTARTS_WITHIN_MS
 from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
 
 log = structlog.get_logger("actor")
 FAULT_CHARACTERS_MAX = 200  # the log has the whole of it
+DRAFT_BYTES_MAX = RECORD_BYTES_MAX // 2  # what one go may come to; what waits besides has its turn in the next
+ITEM_BYTES = 512  # that an item's events take beside its content, about
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -35,12 +37,14 @@ class Item(msgspec.Struct, frozen=True):
     Args:
         id: of the envelope, "" for what the bus says to itself; the latter is never lost, and never answered.
         digest: of the envelope's content, kept with the id.
+        size: of that content (bytes), to bound a record.
     """
 
     command: Any
     id: str = ""
     sender: str = ""
     digest: str = ""
+    size: int = 0
 
 
 class Host(Protocol):
@@ -73,11 +77,24 @@ class Actor:
         """What it decided last is on its way to the disk: until it is there nothing further is decided."""
         return self._deciding is not None
 
+    def may_go(self) -> bool:
+        """Nothing of it is needed: an idle actor is a row and no object. Its recent faults are counted on."""
+        recent = self._faults and self._host.clock.mono_ms() - self._faults[-1] <= RESTARTS_WITHIN_MS
+        return not (self.mailbox or self.is_busy() or self.frozen or recent)
+
     def step(self) -> None:
-        """Decide all that waits, and hand it to the journal. Never waits."""
+        """Decide what waits, and hand it to the journal. Never waits."""
         host, items = self._host, self.mailbox.take_all()
+        if self.frozen:  # nothing follows, not even its deadline: one that is past would be told again at once
+            for item in items:
+                self._refuse(item, Code.INTERNAL, self.frozen)
+            return
         draft = _Draft(host.state_of(self.address))
-        for item in items:
+        for number, item in enumerate(items):
+            if draft.size > DRAFT_BYTES_MAX:
+                self.mailbox.put_back(items[number:])
+                items = items[:number]
+                break
             clock = host.clock
             now = Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), host.journal.next_seq + len(draft.events))
             if self.frozen:
@@ -113,7 +130,6 @@ class Actor:
         often = len(self._faults) == RESTARTS_MAX and mono_ms - self._faults[0] <= RESTARTS_WITHIN_MS
         if often or not item.id:  # what the bus has to say to itself cannot be left out: the state would wait for ever
             self.frozen = f"{self.address} failed and is frozen: read the log, then bus down and bus up"
-        self._refuse(item, Code.INTERNAL, f"a fault of the bus itself ({type(error).__name__}); it is in the log")
 
     def _not_written(self, items: list[Item], why: str) -> None:
         """Whoever asked is told; what the bus itself has to say is tried again, for it must not be lost."""
@@ -138,6 +154,7 @@ class _Draft:
         self.withdraw: list[Withdraw] = []
         self.steps: list[msgspec.Struct] = []
         self.causes: dict[str, str] = {}
+        self.size = 0
 
     def add(self, item: Item, outcome: Outcome[Any, Any]) -> None:
         self.state = outcome.state
@@ -146,14 +163,18 @@ class _Draft:
         self.steps += outcome.steps
         for send in outcome.outbox:
             (self.spoken if send.reply_to or send.run else self.kept).append(send)
-        if item.id and outcome.events:
-            self.causes[item.id] = item.digest
+        if outcome.events:
+            self.size += item.size + ITEM_BYTES
+            if item.id:
+                self.causes[item.id] = item.digest
 
     def bury(self, item: Item, address: str, error: Exception) -> None:
-        """A dead letter's id is kept like any other: it is never fed again."""
+        """A dead letter's id is kept like any other: it is never fed again, and only then its sender is told."""
         self.events.append(Dead(item.id, address, f"{type(error).__name__}: {error}"[:FAULT_CHARACTERS_MAX]))
         if item.id:
-            self.causes[item.id] = item.digest
+            why = f"a fault of the bus itself ({type(error).__name__}); it is in the log"
+            self.causes[item.id] = DEAD + item.digest
+            self.spoken.append(Send(item.sender, Refused(Code.INTERNAL, why), reply_to=item.id))
 
     def outcome(self) -> Outcome[Any, Any]:
         return Outcome(self.state, tuple(self.events), tuple(self.spoken), tuple(self.withdraw), tuple(self.steps))

@@ -102,7 +102,12 @@ class Desk:
                 say(self._agents())
             case control.Tail():
                 key = self.joiner.resolve(question.resource) if question.resource else ""
-                self._supervisor.spawn(self._tail, session, question, key, say)
+                if session.reads_log:
+                    say(Refused(Code.RESOURCE_BUSY, "this session reads the log already: open another one"))
+                else:
+                    session.reads_log = True
+                    session.asked(message_id)
+                    self._supervisor.spawn(self._tail, session, message_id, question, key)
             case control.AskLogs(resource):
                 say(self._logs(session, resource))
             case control.GoDown(stop_servers):
@@ -215,14 +220,14 @@ class Desk:
         what = called or "what you hold"
         return Refused(Code.TARGET_ENDED, f"no server runs for {what}: its last log is named in bus tail", called)
 
-    async def _tail(
-        self, session: Session, question: control.Tail, key: str, say: Callable[[control.EventsReply], None]
-    ) -> None:
-        session.asked()
+    async def _tail(self, session: Session, message_id: str, question: control.Tail, key: str) -> None:
         try:
-            await tail(self._supervisor.journal, session, question, key, say)
+            await tail(
+                self._supervisor.journal, session, question, key, lambda body: self._say(session, message_id, body)
+            )
         finally:
-            session.answered()
+            session.reads_log = False
+            session.answered(message_id)
 
     # --- answers that take a moment -----------------------------------------------------------
     async def _join(self, session: Session, message_id: str, question: control.JoinBus) -> None:

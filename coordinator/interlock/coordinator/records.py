@@ -33,6 +33,8 @@ class Dead(msgspec.Struct, frozen=True, tag="dead_letter"):
     fault: str
 
 
+DEAD = "dead:"  # before the digest of a message that became a dead letter
+
 SupervisorEvent = CameUp | WentDown | Dead
 Event = ResourceEvent | RegistryEvent | InboxEvent | SupervisorEvent
 

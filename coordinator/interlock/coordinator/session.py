@@ -11,6 +11,7 @@ from interlock.protocol.codes import Code, Exit, exit_code
 from interlock.protocol.envelope import encode_line
 from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Down, FromBus, Queued, Refused
+from interlock.protocol.names import COORDINATOR
 
 UNREAD_BYTES_MAX = 4 * FRAME_BYTES_MAX  # what may wait for a reader that is slow
 
@@ -58,8 +59,9 @@ class Session:
         self.following: set[str] = set()  # resource keys whose news it wants at once
         self.notes: list[str] = []  # for the next answer
         self.closed = anyio.Event()
+        self.reads_log = False
         self._door = door
-        self._unanswered = 0
+        self._unanswered: set[str] = set()
         self._taken = anyio.Event()
 
     def push(self, frame: object) -> None:
@@ -71,13 +73,13 @@ class Session:
         else:
             self._door.write(encode_line(frame))
 
-    def asked(self) -> None:
-        """One more question is under way."""
-        self._unanswered += 1
+    def asked(self, message_id: str) -> None:
+        """A message of this session is under way: it is answered later."""
+        self._unanswered.add(message_id)
 
-    def answered(self) -> None:
-        """One of them is answered."""
-        self._unanswered -= 1
+    def answered(self, message_id: str) -> None:
+        """It is answered; whoever has closed its sending side is kept until then."""
+        self._unanswered.discard(message_id)
         if not self._unanswered:
             self._door.idle()
 
@@ -113,5 +115,8 @@ def exit_of(body: FromBus) -> int:
             return Exit.OK
 
 
-def answer_frame(message_id: str, at: str, to: str, body: FromBus, reply_to: str, notes: tuple[str, ...] = ()) -> Frame:
-    return Frame(message_id, "coordinator", to, at, body, reply_to, format_answer(body), exit_of(body), notes)
+def answer_frame(
+    message_id: str, at: str, to: str, body: FromBus, reply_to: str, notes: tuple[str, ...] = (),
+    sender: str = COORDINATOR,
+) -> Frame:  # fmt: skip
+    return Frame(message_id, sender, to, at, body, reply_to, format_answer(body), exit_of(body), notes)

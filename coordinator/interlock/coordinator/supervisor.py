@@ -22,7 +22,7 @@ from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
 from interlock.coordinator.records import CameUp, Entry, WentDown
 from interlock.coordinator.session import Session, answer_frame
-from interlock.coordinator.take_up import take_up
+from interlock.coordinator.take_up import departed, take_up
 from interlock.coordinator.timer import Timer
 from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, World
 from interlock.protocol import inbox as inboxes
@@ -32,8 +32,9 @@ from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.identity import Identity
-from interlock.protocol.inbox import Deliver, Letter
+from interlock.protocol.inbox import Deliver, Letter, MessageSent
 from interlock.protocol.messages import FromBus, Refused
+from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, ProcessGone
 from interlock.protocol.resource_commands import (
@@ -68,7 +69,7 @@ class Supervisor:
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
         self._actors: dict[str, Actor] = {}
-        self._asking: dict[str, list[Hear]] = {}  # message id → who waits for its direct answer
+        self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
         self._tasks: TaskGroup | None = None
@@ -92,7 +93,7 @@ class Supervisor:
         for agent in self.world.registry.agents.values():
             if not agent.gone and agent.process is not None:
                 self._watch_agent(agent.process)
-        for key in {*self.world.resources, *self.config.resources}:
+        for key in dict.fromkeys([*self.world.resources, *self.config.resources]):
             take_up(self, key)
 
     async def stop(self, *, stop_servers: bool = False) -> None:
@@ -102,7 +103,7 @@ class Supervisor:
         for session in list(self.sessions):
             session.close()
         with anyio.move_on_after(5):
-            while any(not actor.frozen for actor in self._actors.values()):
+            while any(actor.mailbox or actor.is_busy() for actor in self._actors.values()):
                 await self._actor_idle.wait()
         await self._record(WentDown(self.world.term))
         self.journal.finish()
@@ -110,7 +111,7 @@ class Supervisor:
     def reconfigure(self, config: Config) -> None:
         """Take a changed configuration; each resource applies it when it is next free."""
         before, self.config = self.config, config
-        for key in {*before.resources, *config.resources}:
+        for key in dict.fromkeys([*before.resources, *config.resources]):
             self.define(key)
 
     # --- mailboxes ------------------------------------------------------------------------
@@ -146,11 +147,16 @@ class Supervisor:
         await heard.wait()
         return box[0]
 
-    def expect(self, message_id: str, hear: Hear) -> bool:
+    def expect(self, message_id: str, hear: Hear, digest: str = "") -> bool:
         """Wait for the direct answer to a message; False where the same id is under way already."""
-        waiting = self._asking.setdefault(message_id, [])
+        _, waiting = self._asking.setdefault(message_id, (digest, []))
         waiting.append(hear)
         return len(waiting) == 1
+
+    def digest_of(self, message_id: str) -> str | None:
+        """What came with that id, if it was taken in or is under way."""
+        known = self.world.ids.get(message_id)
+        return known if known is not None else self._asking.get(message_id, (None, ()))[0]
 
     def state_of(self, address: str) -> State:
         if address == REGISTRY:
@@ -168,7 +174,7 @@ class Supervisor:
         """The agent did something under its name; tell the resources to which that matters."""
         for key in self.resources_of(agent):
             if wants_to_hear(self.world.resources[key], agent):
-                self.tell(key, Heard(agent))
+                self.tell(key, None, item=Item(Heard(agent)))  # the next sign of life says the same: no room is kept
 
     def involve(self, agent: str, key: str) -> None:
         """From now on that resource may concern the agent."""
@@ -212,6 +218,7 @@ class Supervisor:
         session.notes.clear()
         now = wire_time(self.clock.wall_ms())
         session.push(answer_frame(new_id(), now, session.agent, body, message_id, notes))
+        session.answered(message_id)
 
     # --- steps ------------------------------------------------------------------------------
     def later(self, actor: Actor, staged: Staged) -> None:
@@ -254,14 +261,15 @@ class Supervisor:
         """Another turn if something waits; else, idle is a row and no actor."""
         if actor.mailbox:
             self._schedule(actor)
-        elif not actor.is_busy() and not actor.frozen and self._actors.get(actor.address) is actor:
-            del self._actors[actor.address]
+        elif not actor.is_busy():
+            if actor.may_go() and self._actors.get(actor.address) is actor:
+                del self._actors[actor.address]
             self._actor_idle.set()
             self._actor_idle = anyio.Event()
 
     # --- after a decision is durable --------------------------------------------------------
     def answer(self, message_id: str, to: str, body: FromBus) -> None:
-        for hear in self._asking.pop(message_id, ()):
+        for hear in self._asking.pop(message_id, ("", ()))[1]:
             hear(body)
 
     def follow_up(self, actor: Actor, outcome: Outcome[Any, Any], staged: Staged | None) -> None:
@@ -290,9 +298,13 @@ class Supervisor:
     def news(self, agent: str, letter: Letter) -> None:
         """Show a new letter to the agent's live sessions that follow what it is about."""
         key = getattr(letter.body, "key", "")
-        sessions = [each for each in self.followers.get(agent, ()) if key in each.following or not each.following]
+        sessions = [
+            each
+            for each in self.followers.get(agent, ())
+            if (key in each.following or not each.following) and not each.closed.is_set()
+        ]
         for session in sessions:
-            self._push(session, agent, letter.body, letter.id)
+            self._push(session, agent, letter.body, letter.id, letter.sender)
         if sessions:
             self.tell(INBOX + agent, Deliver((letter.id,)))
 
@@ -301,6 +313,9 @@ class Supervisor:
         match event:
             case Requested(agent, ticket):
                 self.involve(agent, address)
+                gone = departed(self.world.registry, ticket)  # it left before this was on record: nobody else will say
+                if gone is not None:
+                    self.tell(address, gone)
                 self.watch_wrapper(address, ticket)
             case Started(_, _, _, launch):
                 self.watch_launch(address, launch)
@@ -310,6 +325,8 @@ class Supervisor:
                 self.effects.forget(launch)
             case Down(launch=launch, gone=True):
                 self.effects.forget(launch)
+            case MessageSent(to, letter):
+                self.news(to, letter)
             case AgentJoined(agent) if agent.process is not None:
                 self._watch_agent(agent.process)
             case AgentBound(process=process) if process is not None:
@@ -319,8 +336,8 @@ class Supervisor:
                     self.tell(key, AgentGone(name, incarnation, why))
 
     # --- straight helpers -------------------------------------------------------------------
-    def _push(self, session: Session, to: str, body: FromBus, message_id: str) -> None:
-        frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "")
+    def _push(self, session: Session, to: str, body: FromBus, message_id: str, sender: str = COORDINATOR) -> None:
+        frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "", sender=sender)
         session.push(frame)
 
     def _tick(self, address: str) -> None:

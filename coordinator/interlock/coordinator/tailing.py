@@ -23,23 +23,23 @@ async def tail(
         key: of the only resource to show; "" for all.
         say: takes what was read, with the cursor to go on from.
     """
-    through = question.since
+    through = min(question.since, journal.world.seq)
     if through < 0:
         through = max(0, journal.world.seq - question.last) if question.last else 0
     while not session.closed.is_set():
-        events = list[dict[str, Any]]()
         for record in await journal.read(through, TAIL_RECORDS_A_READ):
+            events = list[dict[str, Any]]()
             for seq, actor, event in numbered(record, through):
                 through = seq
                 view = views.event_view(seq, record.at_ms, actor, event)
                 if key in {"", actor} and question.event_type in {"", view["type"]}:
                     events.append(view)
-        done = through >= journal.world.seq and not question.follow
-        if events or done:
-            say(EventsReply(tuple(events), through, done))
-        if done:
+            if events:
+                say(EventsReply(tuple(events), through))
+                await session.drained(BACKLOG_BYTES_MAX)
+        if through >= journal.world.seq and not question.follow:
+            say(EventsReply((), through, True))
             return
-        await session.drained(BACKLOG_BYTES_MAX)
         while not session.closed.is_set() and through >= journal.world.seq:
             await _commit_or_end(journal, session)
 

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.coordinator.records import Event
 from interlock.coordinator.world import World
-from interlock.protocol.answers import format_answer
+from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.control import Holding
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Letter, state_of
@@ -166,6 +166,6 @@ def summary_line(resource: Resource, now_ms: int) -> str:
     parts = [f"{name} {state}"]
     for holder in status["holders"]:
         age = f" since {holder['held_s']}s" if holder["since"] else ""
-        parts.append(f"{holder['agent']}{age}" + (f' for "{holder["purpose"]}"' if holder["purpose"] else ""))
+        parts.append(f"{holder['agent']}{age}" + (f' for "{one_line(holder["purpose"])}"' if holder["purpose"] else ""))
     parts.append(f"{len(status['queue'])} waiting")
     return ", ".join(parts) + (f" ({status['why']})" if "why" in status else "")

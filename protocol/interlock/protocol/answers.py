@@ -88,7 +88,7 @@ def _why_queued(queued: Queued) -> str:
         case "draining":
             why = "the last owner's processes are being ended"
         case _ if queued.holder:
-            what = f' for "{_one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
+            what = f' for "{one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
             left = f", said {format_age(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
             why = f"held by {queued.holder} since {format_age(queued.held_ms)}{what}{left}"
         case _:
@@ -105,6 +105,7 @@ def _log(log: str, tail: tuple[str, ...]) -> str:
     return lines + (f"\n  log: {log}" if log else "")
 
 
-def _one_line(text: str) -> str:
-    joined = " ".join(text.split())
+def one_line(text: str) -> str:
+    """What another agent wrote, short, on one line, and with nothing that moves the cursor."""
+    joined = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
     return joined if len(joined) <= 80 else joined[:79] + "…"

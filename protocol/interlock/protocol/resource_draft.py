@@ -74,10 +74,10 @@ class Draft:
         return Outcome(self.state, tuple(self._events), tuple(self._outbox), tuple(self._withdraw), tuple(self._steps))
 
 
-def granted(draft: Draft, unit: Unit, *, shared: bool = False, carried: bool = False, note: str = "") -> Granted:
+def granted(draft: Draft, unit: Unit, *, shared: bool = False) -> Granted:
     """GRANTED as it is true now."""
     assert unit.ticket is not None
-    server = unit.server
+    server, carried = unit.server, unit.carried
     return Granted(
         resource=unit.ticket.called,
         key=draft.state.key,
@@ -92,7 +92,7 @@ def granted(draft: Draft, unit: Unit, *, shared: bool = False, carried: bool = F
         running_ms=max(0, draft.now.at_ms - server.since_ms) if carried and server is not None else 0,
         commit=server.commit if carried and server is not None else "",
         shared=shared,
-        note=note,
+        note="previous owner silent, not proved gone" if unit.after_silence else "",
     )
 
 

@@ -134,6 +134,8 @@ class HoldGranted(msgspec.Struct, frozen=True, omit_defaults=True, tag="granted"
     until: Deadline | None = None
     until_ms: int = 0
     claimed: bool = False
+    carried: bool = False
+    after_silence: bool = False
 
 
 class Claimed(msgspec.Struct, frozen=True, tag="claimed"):

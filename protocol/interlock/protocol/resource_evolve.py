@@ -85,7 +85,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
         case StepDone(name, _, kind, server):
             unit = resource.unit(name)
             server = unit.server if kind is StepKind.VERIFY else server
-            return _settle_unit(resource, unit, step=None, server=server, blocked="")
+            carried = unit.carried and server is unit.server
+            return _settle_unit(resource, unit, step=None, server=server, blocked="", carried=carried)
         case StepUndone(name, _, kind):
             unit = resource.unit(name)
             server = None if kind is StepKind.START else unit.server
@@ -115,7 +116,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             server = resource.unit(name).server
             return _put(resource, Unit(name, server=server if server is not None and server.alive else None))
 
-        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed):
+        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed, carried, after_silence):
             unit = resource.unit(name)
             ticket = unit.ticket or resource.queue[request_id]
             if unit.ticket is None:
@@ -123,7 +124,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             assert ticket.request_id == request_id
             held = Unit(
                 name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
-                until, until_ms, claimed, server=unit.server,
+                until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
             )  # fmt: skip
             resource = replace(resource, lost=_without(resource.lost, agent))
             return _put(resource, held)

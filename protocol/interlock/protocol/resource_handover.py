@@ -188,18 +188,16 @@ def cancel_ticket(draft: Draft, ticket: Ticket, why: str, *, remember: bool = Fa
 
 def grant(draft: Draft, unit: Unit, ticket: Ticket, *, carried: bool = False) -> None:
     """Give the unit to the ticket. Whoever asked just now hears it as the answer, and has thereby noticed."""
-    silent = unit.silent
     answered = draft.asked_for == ticket.request_id
     until, until_ms = declared(draft, ticket.time_ms)
     fence = draft.next_seq()
     draft.event(
         HoldGranted(
             ticket.agent, unit.name, ticket.request_id, fence, draft.now.at_ms, until, until_ms,
-            claimed=answered and not ticket.run,
+            claimed=answered and not ticket.run, carried=carried, after_silence=unit.silent,
         )
     )  # fmt: skip
-    note = "previous owner silent, not proved gone" if silent else ""
-    message = granted(draft, draft.state.unit(unit.name), carried=carried, note=note)
+    message = granted(draft, draft.state.unit(unit.name))
     draft.withdraw(ticket, Queued, Revoked)
     if answered:
         draft.answer(ticket.agent, message)

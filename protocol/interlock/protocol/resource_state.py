@@ -127,6 +127,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         why: of RECOVERY_REQUIRED, or of the draining. code: of the same.
         blocked: who holds the port that a start waits for.
         silent: its last owner was revoked for silence and is not proved gone.
+        carried: of the hold: its server ran before it. after_silence: it was given while the unit was `silent`.
     """
 
     name: str
@@ -149,6 +150,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str = ""
     blocked: str = ""
     silent: bool = False
+    carried: bool = False
+    after_silence: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -84,7 +84,7 @@ class Connection:
         self._show_notices()
 
     def ask(self, to: str, *, again: bool = True, message_id: str = "", **content: Any) -> Frame:
-        """Send one envelope and wait for its answer; other frames that come meanwhile are kept for `receive`.
+        """Send one envelope and wait for its answer. Frames that come before it are older news, and dropped.
 
         Args:
             again: ask a new supervisor with the same id where this one is lost.

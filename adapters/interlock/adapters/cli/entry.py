@@ -7,7 +7,7 @@ bus …                  ──▶ app.py          typer owns --help, completion
 import sys
 
 from interlock.adapters.cli import options
-from interlock.adapters.cli.options import Failure
+from interlock.adapters.cli.options import Failure, NoOutput
 
 SHORT = {"send", "inbox", "ack"}
 
@@ -16,17 +16,17 @@ def main() -> int:
     """Run one command line and return its exit code."""
     words = sys.argv[1:]
     try:
-        try:
-            return _run(words)
-        except Failure as failure:
-            return options.fail(failure, _wants_json(words))
-    except Failure as failure:  # stdout itself failed
+        return _run(words)
+    except NoOutput as failure:
         return options.fail(failure, as_json=False)
+    except Failure as failure:
+        return options.fail(failure, _wants_json(words))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         options.closed_pipe()
     except OSError as error:
+        options.to_nowhere(1)
         return options.fail(Failure(74, f"{error.strerror or error}: bus status shows whether the bus is well"), False)
 
 

@@ -38,6 +38,10 @@ class Failure(Exception):
         self.code = code
 
 
+class NoOutput(Failure):
+    """Stdout itself fails: to say so there would be no use."""
+
+
 def take_options(words: list[str]) -> tuple[Options, list[str]]:
     """Take the common options out of a command line.
 
@@ -97,7 +101,7 @@ def say_out(text: str) -> None:
 
 
 def write_out(data: bytes) -> None:
-    """The same for bytes. Raises Failure 74 where stdout is closed, or its disk full."""
+    """The same for bytes. Raises NoOutput 74 where stdout is closed, or its disk full."""
     try:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -106,8 +110,8 @@ def write_out(data: bytes) -> None:
     except BrokenPipeError:
         closed_pipe()
     except OSError as error:
-        _to_nowhere(1)
-        raise Failure(74, f"the answer cannot be printed ({error.strerror}): mend stdout, then ask again") from None
+        to_nowhere(1)
+        raise NoOutput(74, f"the answer cannot be printed ({error.strerror}): mend stdout, then ask again") from None
 
 
 def say_err(text: str) -> None:
@@ -117,7 +121,7 @@ def say_err(text: str) -> None:
             sys.stderr.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
             sys.stderr.buffer.flush()
     except OSError:
-        _to_nowhere(2)
+        to_nowhere(2)
 
 
 def closed_pipe() -> NoReturn:
@@ -125,6 +129,6 @@ def closed_pipe() -> NoReturn:
     os._exit(141)
 
 
-def _to_nowhere(fd: int) -> None:
+def to_nowhere(fd: int) -> None:
     """What is still buffered must not fail again at the interpreter's end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), fd)

@@ -91,7 +91,7 @@ def _inbox(words: list[str], options: Options) -> int:
         if not reply["messages"] and "--wait" in flags:
             from interlock.adapters.cli.waiting import wait_for_news
 
-            wait_for_news(connection, flags["--wait"])
+            wait_for_news(connection, flags["--wait"], lambda: bool(_read_inbox(connection, int(last))["messages"]))
             reply = _read_inbox(connection, int(last))
         for message in reply["messages"]:
             say_out(json.dumps(message, ensure_ascii=False) if options.json else _line(message))
@@ -110,13 +110,13 @@ def _ack(words: list[str], options: Options) -> int:
         connection.agent()
         frame = connection.ask("supervisor", body={"type": "ACK", "ids": words})
         body = frame["body"]
-        if options.json:
-            say_out(json.dumps(body))
         unknown = body.get("unknown", [])
+        if body.get("ids") and not options.json:
+            say_out(frame["text"])
         if unknown:
             raise Failure(77, f"no message {unknown[0]} is in your inbox: bus inbox --peek", "TARGET_ENDED")
-        if not options.json:
-            say_out(frame["text"])
+        if options.json:
+            say_out(json.dumps(body))
     return 0
 
 

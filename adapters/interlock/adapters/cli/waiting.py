@@ -70,11 +70,13 @@ def cancel_on_interrupt(connection: Connection, resource: str, work: Callable[[]
         return 130
 
 
-def wait_for_news(connection: Connection, timeout: str) -> None:
-    """Wait until anything comes for this agent, about whatever it is."""
+def wait_for_news(connection: Connection, timeout: str, is_there: Callable[[], bool]) -> None:
+    """Wait until anything comes for this agent, about whatever it is. Args: is_there: looks whether it has come."""
     until = deadline(timeout)
     body = {"type": "WAIT", "resource": "*", "follow": True}
     connection.ask("supervisor", body=body)
+    if is_there():  # it came before we listened
+        return
     with contextlib.suppress(Lost):
         connection.receive(max(0.0, until - time.monotonic()) if until != float("inf") else None)
 

@@ -1,0 +1,58 @@
+"""A command at a real terminal (a pty): what it prints there, and keys typed at the right moment."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import selectors
+import subprocess
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.end_to_end.playground import BUS, WAIT_S, Bus
+
+PROGRAM = """import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])"""
+
+
+class Seen(NamedTuple):
+    """How a command ended, and what stood on the terminal."""
+
+    code: int
+    screen: str
+
+
+def at_terminal(
+    bus: Bus, *words: str, keys: bytes = b"", when: str = "", env: Mapping[str, str] | None = None,
+    cwd: Path | None = None, agent: str = "",
+) -> Seen:  # fmt: skip
+    """Run `bus` as a terminal's program. Args: keys: typed once `when` stands on the screen."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x28\x00\xc8\x00\x00\x00\x00\x00")  # 40 rows of 200 columns
+    environment = bus.environment_of(agent, {"TERM": "xterm-256color", **(env or {})})
+    process = subprocess.Popen(
+        ["python3", "-c", PROGRAM, str(BUS), *words], cwd=cwd or bus.folder, env=environment,
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+    )  # fmt: skip
+    os.close(slave)
+    screen, typed, end = b"", not keys, time.monotonic() + WAIT_S
+    with selectors.DefaultSelector() as selector:
+        selector.register(master, selectors.EVENT_READ)
+        with contextlib.suppress(OSError):  # a pty says EIO once nobody has it open any more
+            while selector.select(max(0.0, end - time.monotonic())):
+                chunk = os.read(master, 65536)
+                if not chunk:
+                    break
+                screen += chunk
+                if not typed and when.encode() in screen:
+                    os.write(master, keys)
+                    typed = True
+    if time.monotonic() >= end:
+        process.kill()
+    process.wait(WAIT_S)
+    os.close(master)
+    return Seen(process.returncode, screen.decode(errors="replace").replace("\r\n", "\n"))
