@@ -52,9 +52,9 @@ async def test_nothing_is_taken_before_it_is_durable(store: MemoryStore) -> None
     async with writing(store) as journal:
         staged = stage(journal, "a")
         await settled()
-        assert (journal.world.seq, journal.world.registry.agents, staged.done.is_set()) == (0, {}, False)
+        assert (journal.world.seq, journal.world.registry.agents, staged.is_done) == (0, {}, False)
         store.stall.set()
-        await staged.done.wait()
+        await staged.wait()
         assert (journal.world.seq, [*journal.world.registry.agents], staged.failure) == (1, ["a"], "")
         assert len(store.durable) == 1
 
@@ -68,7 +68,7 @@ async def test_what_is_staged_while_an_append_is_under_way_goes_into_one_record(
         await settled()
         store.stall.set()
         for staged in later:
-            await staged.done.wait()
+            await staged.wait()
     assert [len(records.decode(row.body).entries) for row in store.durable] == [1, 50]
 
 
@@ -78,7 +78,7 @@ async def test_a_record_is_bounded_and_what_is_over_goes_into_the_next(store: Me
         letter = (Send("b", Text("x" * 60_000)),)
         staged = [journal.stage(Entry("machine/r", (), letter), None) for _ in range(20)]
         store.stall.set()
-        await staged[-1].done.wait()
+        await staged[-1].wait()
     sizes = [len(row.body) for row in store.durable]
     assert len(sizes) == 3
     assert max(sizes) < RECORD_BYTES_MAX + 4096
@@ -87,11 +87,11 @@ async def test_a_record_is_bounded_and_what_is_over_goes_into_the_next(store: Me
 async def test_numbers_go_on_across_batches_and_a_start(store: MemoryStore) -> None:
     async with writing(store) as journal:
         for names in (["a"], ["b", "c"], ["d"]):
-            await stage(journal, *names).done.wait()
+            await stage(journal, *names).wait()
     store = store.crash()
     async with writing(store) as journal:
         assert journal.next_seq == 5
-        await stage(journal, "e", "f").done.wait()
+        await stage(journal, "e", "f").wait()
     assert [seqs(row) for row in store.durable] == [[1], [2, 3], [4], [5, 6]]
     assert [(row.first_seq, row.last_seq) for row in store.durable] == [(1, 1), (2, 3), (4, 4), (5, 6)]
 
@@ -99,16 +99,16 @@ async def test_numbers_go_on_across_batches_and_a_start(store: MemoryStore) -> N
 async def test_a_full_disk_fails_the_batch_and_all_that_was_numbered_behind_it(store: MemoryStore) -> None:
     store.faults = {2: NotWritten("no room", full=True)}
     async with writing(store) as journal:
-        await stage(journal, "a").done.wait()
+        await stage(journal, "a").wait()
         store.stall = anyio.Event()
         failing = stage(journal, "b")
         await settled()
         behind = stage(journal, "c")
         store.stall.set()
-        await behind.done.wait()
+        await behind.wait()
         assert failing.failure == behind.failure == "no room"
         assert journal.next_seq == 2
-        await stage(journal, "d", "e").done.wait()
+        await stage(journal, "d", "e").wait()
         assert [*journal.world.registry.agents] == ["a", "d", "e"]
     durable = [seq for row in store.durable for seq in seqs(row)]
     assert durable == [1, 2, 3], "without a gap, and none twice"
@@ -124,7 +124,7 @@ async def test_what_waiting_cannot_mend_ends_the_journal(store: MemoryStore, fau
     with pytest.raises(type(fault)):
         await journal.run()
     assert journal.world.seq == 0
-    assert staged.done.is_set() is isinstance(fault, NotWritten), "of the unknown nobody is told anything"
+    assert staged.is_done is isinstance(fault, NotWritten), "of the unknown nobody is told anything"
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -133,7 +133,7 @@ async def test_after_unknown_the_next_start_knows_what_became_of_it(store: Memor
 
     async def until_it_ends() -> None:
         async with writing(store) as journal:
-            await stage(journal, "a").done.wait()
+            await stage(journal, "a").wait()
             stage(journal, "b")
             await anyio.sleep_forever()
 
@@ -147,7 +147,7 @@ async def three_rows() -> list[Row]:
     store = MemoryStore()
     async with writing(store) as journal:
         for name in ("a", "b", "c"):
-            await stage(journal, name).done.wait()
+            await stage(journal, name).wait()
     return store.durable
 
 
@@ -201,7 +201,7 @@ async def test_a_row_that_is_no_record_is_refused_with_a_sentence(body: bytes) -
 @pytest.mark.parametrize("body", [b"", b"garbage", b"null", b"[]"])
 async def test_a_snapshot_that_is_none_is_refused_with_a_sentence(body: bytes, store: MemoryStore) -> None:
     async with writing(store) as journal:
-        await stage(journal, "a").done.wait()
+        await stage(journal, "a").wait()
         await journal.close(snapshot=True)
     assert store.kept is not None
     store.kept = msgspec.structs.replace(store.kept, body=body)
@@ -216,7 +216,7 @@ async def test_the_chain_goes_on_from_a_snapshot_to_the_next_record(
     clock = VirtualClock()
     async with writing(store, clock, keep_ms=0) as journal:
         for n in range(10):
-            await stage(journal, f"a{n}").done.wait()
+            await stage(journal, f"a{n}").wait()
             clock.wall += 10
         lived = as_bytes(journal.world)
     assert store.kept is not None
@@ -231,7 +231,7 @@ async def test_pruning_leaves_the_last_record_and_a_start_that_works(store: Memo
     clock = VirtualClock()
     async with writing(store, clock, keep_ms=0) as journal:
         for n in range(5):
-            await stage(journal, f"a{n}").done.wait()
+            await stage(journal, f"a{n}").wait()
             clock.wall += 10
         await journal.close(snapshot=True)
         lived = as_bytes(journal.world)
@@ -241,7 +241,7 @@ async def test_pruning_leaves_the_last_record_and_a_start_that_works(store: Memo
 
 async def test_a_snapshot_that_does_not_fit_loses_nothing(store: MemoryStore) -> None:
     async with writing(store) as journal:
-        await stage(journal, "a").done.wait()
+        await stage(journal, "a").wait()
         store.full = True
         await journal.close(snapshot=True)
     assert store.kept is None
@@ -252,7 +252,7 @@ async def test_a_snapshot_that_does_not_fit_loses_nothing(store: MemoryStore) ->
 async def test_the_log_is_read_from_any_number_on(store: MemoryStore) -> None:
     async with writing(store) as journal:
         for names in (["a", "b"], ["c"], ["d", "e", "f"]):
-            await stage(journal, *names).done.wait()
+            await stage(journal, *names).wait()
         for after in range(8):
             found = [seq for record in await journal.read(after, 100) for seq, _, _ in numbered(record, after)]
             assert found == list(range(after + 1, 7))
@@ -262,7 +262,7 @@ async def test_letters_have_the_same_ids_after_replay(store: MemoryStore) -> Non
     async with writing(store) as journal:
         letter = (Send("b", Text("one"), slot="s1"), Send("b", Text("two"), slot="s2"))
         staged = [journal.stage(Entry("machine/r", (), letter), None) for _ in range(3)]
-        await staged[-1].done.wait()
+        await staged[-1].wait()
         lived = [*journal.world.inboxes["b"].unread]
         told = [letter.id for each in staged for _, letter in each.letters]
     assert len(set(told)) == 6

@@ -122,12 +122,33 @@ async def test_a_follower_hears_at_once_and_the_letter_counts_as_delivered(bus: 
         assert letter.delivered
 
 
+class DoorThatIsNotRead:
+    """A connection whose other end takes nothing."""
+
+    def __init__(self) -> None:
+        self.waiting = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.waiting += data
+
+    def backlog(self) -> int:
+        return len(self.waiting)
+
+    def idle(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
 # --- slow readers -----------------------------------------------------------------------------
 async def test_a_reader_that_does_not_read_is_cut_off_and_nobody_else_pays(bus: Bus) -> None:
     async with bus.running():
         a, b = bus.client("a"), bus.client("b")
         await a.ask("STATUS")
-        slow = Session(FakeCaller())
+        door = DoorThatIsNotRead()
+        slow = Session(FakeCaller(), door)
         slow.agent = "b"
         bus.supervisor.sessions.add(slow)
         bus.supervisor.followers["b"] = {slow, b.session}
@@ -139,7 +160,8 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_nobody_else_pays(bus: 
             await anyio.sleep(1)
             sent += 1
         assert 30 < sent < 40, "4 MiB may wait, and a frame holds its text twice"
-        assert len(await slow.next_lines() or b"") <= UNREAD_BYTES_MAX
+        assert door.backlog() <= UNREAD_BYTES_MAX + FRAME_BYTES_MAX
+        assert door.closed
         assert len(b.heard("TEXT")) >= sent
         assert (await a.ask(f"REQUEST {KEY} - x"))["type"] == "GRANTED"
 

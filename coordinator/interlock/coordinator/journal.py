@@ -40,11 +40,11 @@ class Staged:
         self.failure = ""
         self.letters: list[tuple[str, Letter]] = []
         self._then = then
-        self._finished = False
+        self.is_done = False
         self._waited_for: anyio.Event | None = None
 
     def finish(self) -> None:
-        self._finished = True
+        self.is_done = True
         if self._waited_for is not None:
             self._waited_for.set()
         if self._then is not None:
@@ -52,7 +52,7 @@ class Staged:
 
     async def wait(self) -> None:
         """Wait until it is there, or certainly is not."""
-        if not self._finished:
+        if not self.is_done:
             self._waited_for = self._waited_for or anyio.Event()
             await self._waited_for.wait()
 
