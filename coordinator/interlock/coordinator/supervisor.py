@@ -13,7 +13,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from interlock.coordinator.actor import Actor, Item
+from interlock.coordinator.actor import RETRY_SECONDS, Actor, Item
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
 from interlock.coordinator.effects import Effects
@@ -46,7 +46,16 @@ from interlock.protocol.resource_commands import (
     WrapperGone,
 )
 from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
-from interlock.protocol.resource_state import Launch, Resource, Ticket, Unit, UnitState, concerns, wants_to_hear
+from interlock.protocol.resource_state import (
+    Launch,
+    Resource,
+    StepKind,
+    Ticket,
+    Unit,
+    UnitState,
+    concerns,
+    wants_to_hear,
+)
 from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
@@ -83,7 +92,8 @@ class Supervisor:
         self._tasks = tasks
         tasks.start_soon(self.timer.run)
         self.world.term += 1
-        await self._record(CameUp(self.world.term, self.pid))
+        if not await self._record(CameUp(self.world.term, self.pid)):
+            self.spawn(self._claim_later)
         for agent in self.world.registry.agents.values():
             if not agent.gone and agent.process is not None:
                 self._watch_agent(agent.process)
@@ -327,12 +337,21 @@ class Supervisor:
 
         self.effects.watch(launch.keeper, gone)
 
-    async def _record(self, event: CameUp | WentDown) -> None:
+    async def _claim_later(self) -> None:
+        """The disk was full at the start: what this supervisor is has its record as soon as there is room."""
+        while not self.stopping.is_set():
+            if await self._record(CameUp(self.world.term, self.pid)):
+                return
+            await anyio.sleep(RETRY_SECONDS)
+
+    async def _record(self, event: CameUp | WentDown) -> bool:
         staged = self.journal.stage(Entry(SUPERVISOR, (event,)), None)
         await staged.done.wait()
+        return not staged.failure
 
     async def _stop_servers(self) -> None:
-        """Stop what runs, and what is only just being started once it is."""
+        """Stop what runs, and what is only just being started."""
+        self.effects.halt()
         with anyio.move_on_after(self._stop_bound_s()):
             while busy := self._with_servers():
                 for key in busy:
@@ -341,7 +360,9 @@ class Supervisor:
 
     def _with_servers(self) -> list[str]:
         def runs(unit: Unit) -> bool:
-            return (unit.server is not None or unit.step is not None) and unit.state is not UnitState.RECOVERY_REQUIRED
+            step = unit.step
+            begun = step is not None and (step.kind is not StepKind.START or step.launch != "")
+            return (unit.server is not None or begun) and unit.state is not UnitState.RECOVERY_REQUIRED
 
         return [key for key, resource in self.world.resources.items() if any(runs(unit) for unit in resource.units)]
 
