@@ -6,59 +6,12 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import psutil
 import pytest
+from tests.adapters.peer import Frame, Peer, body
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import Bus
-
-Frame = dict[str, Any]
-WAIT_S = 20.0
-
-
-class Peer:
-    """One raw connection. Args: path: of the socket."""
-
-    def __init__(self, path: str, buffer_bytes: int = 0) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        if buffer_bytes:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
-        self.socket.settimeout(WAIT_S)
-        self.socket.connect(path)
-        self._buffer = b""
-
-    def __enter__(self) -> "Peer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, *lines: Frame | bytes) -> None:
-        self.socket.sendall(
-            b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines)
-        )
-
-    def receive(self) -> Frame:
-        """The next frame; an empty one once the other end has closed."""
-        while b"\n" not in self._buffer:
-            chunk = self.socket.recv(65536)
-            if not chunk:
-                return {}
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        frame: Frame = json.loads(line)
-        return frame
-
-    def ask(self, **envelope: Any) -> Frame:
-        """Send one envelope and take the next frame for its answer."""
-        self.send({key.rstrip("_"): value for key, value in envelope.items()})
-        return self.receive()
-
-    def hello(self, agent: str, **more: Any) -> Frame:
-        self.send({"hello": {"agent": agent, **more}})
-        welcome: Frame = self.receive()["welcome"]
-        return welcome
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +31,6 @@ def other(bus: Bus) -> Iterator[Peer]:
     """Somebody else, who must not notice anything."""
     with Peer(str(bus.home / "bus.sock")) as other:
         yield other
-
-
-def body(frame: Frame) -> Frame:
-    found: Frame = frame["body"]
-    return found
 
 
 def is_well(other: Peer) -> bool:
@@ -390,6 +338,23 @@ def test_500_connections_at_once_are_all_served(bus: Bus, other: Peer) -> None:
         for peer in peers:
             peer.socket.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_an_inbox_takes_4096_unread_and_refuses_the_newcomer(peer: Peer, other: Peer) -> None:
+    # given
+    other.hello("crammed")
+    other.ask(to="coordinator", text="STATUS")
+    # when: each sender within its own burst
+    answers = []
+    for sender in range(42):
+        peer.send(*({"from": f"crammer{sender}", "to": "crammed", "text": f"{n}"} for n in range(98)))
+        answers += [body(peer.receive()) for _ in range(98)]
+    # then
+    refused = [each for each in answers if each["type"] == "REFUSED"]
+    assert len(answers) - len(refused) == 4096
+    assert {each["code"] for each in refused} == {"QUEUE_FULL"}
+    assert "4096" in refused[0]["why"]
+    assert body(other.ask(to="coordinator", text="REQUEST machine/crammed -"))["type"] == "GRANTED"
 
 
 def test_a_peer_that_breaks_off_in_the_middle_of_a_line_changes_nothing(bus: Bus, other: Peer) -> None:

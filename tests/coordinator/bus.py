@@ -64,6 +64,9 @@ class FakeEffects:
     def begin(self, key: str, order: Order) -> None:
         self.begun.append((key, order))
 
+    def halt(self) -> None:
+        self.halted = True
+
     def adopt(self, key: str, unit: str, server: Server) -> None:
         self.adopted.append(server)
 

@@ -1,8 +1,10 @@
 """Every test here runs in virtual time, so waiting costs nothing and order never changes."""
 
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.coordinator.bus import Bus, FakeEffects
 from tests.coordinator.memory_store import MemoryStore
 from tests.coordinator.virtual_time import VirtualClock, VirtualLoop
@@ -11,6 +13,13 @@ from tests.coordinator.virtual_time import VirtualClock, VirtualLoop
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"loop_factory": VirtualLoop}
+
+
+@pytest.fixture(autouse=True)
+def logged() -> Iterator[list[MutableMapping[str, Any]]]:
+    """What was logged, instead of printing it."""
+    with capture_logs() as entries:
+        yield entries
 
 
 @pytest.fixture

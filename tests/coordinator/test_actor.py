@@ -227,9 +227,9 @@ async def test_a_full_mailbox_refuses_the_newcomer_and_keeps_room_for_what_is_ur
         await settled()  # the actor waits for the disk; what comes now stays in its mailbox
         asked = [(client, await client.post(f"REQUEST {KEY} - y")) for client in clients]
         released = await a.post(f"RELEASE {KEY}")
-        refused = [client.heard("REFUSED") for client, _ in asked]
         await settled()
-        assert [bool(each) for each in refused] == [False] * 6 + [False] * 2, "not yet read"
+        refused = [client.heard("REFUSED") for client, _ in asked]
+        assert [bool(each) for each in refused] == [False] * 6 + [True] * 2
         full = [client.heard("REFUSED")[0]["code"] for client, _ in asked[6:]]
         assert full == ["QUEUE_FULL"] * 2
         bus.store.stall.set()

@@ -12,11 +12,13 @@ from tests.coordinator.memory_store import MemoryStore
 
 from interlock.coordinator import records
 from interlock.coordinator.config import parse_config
+from interlock.coordinator.records import CameUp, Event
 from interlock.coordinator.session import UNREAD_BYTES_MAX, Session
 from interlock.coordinator.store import Snapshot
 from interlock.coordinator.world import World
 from interlock.protocol import resource as resource_machine
 from interlock.protocol.definition import Definition
+from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Granted, Release, tag_of
 from interlock.protocol.outcome import Now
 from interlock.protocol.registry import Agent, Registry
@@ -238,6 +240,9 @@ async def test_a_full_disk_does_not_keep_the_bus_from_starting(bus: Bus) -> None
             assert (await b.ask(f"RELEASE {KEY}"))["code"] == "JOURNAL_UNAVAILABLE"
             store.full = False
             assert (await b.ask(f"RELEASE {KEY}"))["type"] == "RELEASED"
+            await anyio.sleep(2)
+            terms = [event.term for event in events_of(store) if isinstance(event, CameUp)]
+            assert terms == [1, 2], "its claim is on record as soon as there is room"
     assert as_bytes(await replayed(store)) == as_bytes(bus.supervisor.world)
 
 
@@ -251,6 +256,10 @@ async def test_a_step_under_way_is_taken_up_again_once(bus: Bus) -> None:
     async with bus.running():
         await settled()
         assert [type(order) for _, order in bus.effects.begun] == [RunStep]
+
+
+def events_of(store: MemoryStore) -> list[Event]:
+    return [event for row in store.durable for entry in records.decode(row.body).entries for event in entry.events]
 
 
 # --- a crowd --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Each test here has a bus of its own: a short folder, a port, and a check at the end that nothing of it is left."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,8 +21,8 @@ class Home:
         (self.root / "bus.toml").write_text(toml)
 
 
-@pytest.fixture
-def bus() -> Iterator[Bus]:
+@contextlib.contextmanager
+def a_bus() -> Iterator[Bus]:
     """The command in its own folder; everything it started must be gone at the end."""
     with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         bus = Bus(Path(os.path.realpath(folder)))
@@ -30,6 +31,13 @@ def bus() -> Iterator[Bus]:
         finally:
             left = bus.clean_up()
         assert not left, f"still there after bus down --stop-servers: {left}"
+
+
+@pytest.fixture
+def bus() -> Iterator[Bus]:
+    """One for a test."""
+    with a_bus() as bus:
+        yield bus
 
 
 @pytest.fixture

@@ -95,10 +95,10 @@ class Running:
     def kill(self, signum: int = signal.SIGKILL) -> None:
         self.process.send_signal(signum)
 
-    def end(self) -> Done:
+    def end(self, within_s: float = WAIT_S) -> Done:
         """Wait for its end."""
         try:
-            self.process.wait(WAIT_S)
+            self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(
                 f"{self.process.args!r} has not ended: out {self.out.seen} err {self.err.seen}"

@@ -7,7 +7,7 @@ inside, which the kernel takes away when it dies: so a clash is two living proce
 from itertools import pairwise
 from pathlib import Path
 
-PROGRAM = """import fcntl, os, sys, urllib.request
+PROGRAM = """import fcntl, os, sys
 fence, pid, path = os.environ['BUS_FENCE'], os.getpid(), sys.argv[1]
 notes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 inside = os.open(path + '.inside', os.O_RDWR | os.O_CREAT)
@@ -18,6 +18,7 @@ except OSError:
     note('clash')
 note('enter')
 if os.environ['BUS_RESOURCE_URL']:
+    import urllib.request
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     print(opener.open(os.environ['BUS_RESOURCE_URL'], timeout=10).read().decode(), end='', flush=True)
 note('leave')

@@ -1,6 +1,8 @@
 """The supervisor killed with -9 in the middle of whatever it does, and started again: nothing is lost or done twice."""
 
 import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from tests.end_to_end.playground import (
     stranger,
 )
 
+LOCK = "machine/lock"
 Follow = Callable[[], Follower]
 
 
@@ -234,3 +237,103 @@ def test_a_kill_while_a_running_server_is_verified(make_scene: Callable[..., Sce
     assert "running since" in done.out
     assert scene.standing()["server"] == server
     assert executions(scene.one) == 1
+
+
+def test_waiting_commands_go_on_after_the_supervisor_was_killed(bus: Bus, home: Home, follow: Follow) -> None:
+    # given a lock that is held, and three who wait for it, each in its own way
+    bus.environment["BUS_AUTOSTART"] = "0"
+    bus.ok("up")
+    log = follow()
+    bus.tell("A", f"REQUEST {LOCK} - hold it")
+    bus.tell("W", f"REQUEST {LOCK} - by wait")
+    waits = bus.start("wait", LOCK, "--timeout", "60s", agent="W")
+    waits.err.until("waiting: ")
+    requests = bus.start("request", LOCK, "--wait", "60s", agent="R")
+    requests.err.until("waiting: ")
+    runs = bus.start("run", "--resource", LOCK, "--", "sh", "-c", "echo fence $BUS_FENCE; exit 9", agent="N")
+    runs.err.until("waiting: ")
+    # when
+    bus.kill_supervisor()
+    bus.ok("up")
+    # then each has kept its place, and hears of its grant
+    assert [each["agent"] for each in bus.status(LOCK)["queue"]] == ["W", "R", "N"]
+    bus.tell("A", f"RELEASE {LOCK}")
+    assert waits.end().code == 0
+    bus.tell("W", f"RELEASE {LOCK}")
+    assert requests.end().code == 0
+    bus.tell("R", f"RELEASE {LOCK}")
+    done = runs.end()
+    assert (done.code, done.out) == (9, f"fence {log.until('granted', agent='N')['fence']}\n")
+    assert bus.status(LOCK)["state"] == "free"
+    assert log.is_whole()
+
+
+@pytest.mark.parametrize("restarted", ["while it runs", "after its end"])
+def test_a_command_under_way_is_not_touched_by_a_kill_of_the_supervisor(
+    bus: Bus, home: Home, follow: Follow, restarted: str
+) -> None:
+    # given
+    bus.environment["BUS_AUTOSTART"] = "0"
+    bus.ok("up")
+    log = follow()
+    program = ("run", "--resource", LOCK, "--", "sh", "-c", "echo inside; read line; exit 9")
+    run = bus.start(*program, agent="A", stdin=subprocess.PIPE)
+    run.out.until("inside")
+    assert bus.tell("B", f"REQUEST {LOCK} - next")["type"] == "QUEUED"
+    # when
+    bus.kill_supervisor()
+    if restarted == "while it runs":
+        bus.ok("up")
+        assert [each["agent"] for each in bus.status(LOCK)["holders"]] == ["A"]
+    assert run.process.stdin is not None
+    run.process.stdin.write("on\n")
+    run.process.stdin.flush()
+    assert run.end().code == 9
+    if restarted == "after its end":
+        bus.ok("up")
+    # then
+    granted = log.until("granted", agent="B")
+    finished = log.until("finished", agent="A")
+    assert finished["code"] == 9
+    assert finished["seq"] < granted["seq"]
+
+
+@pytest.mark.parametrize(
+    ("when", "text"), [("before", '"type":"finished"'), ("after", '"type":"started"'), ("after", '"type":"finished"')]
+)
+def test_a_run_is_taken_up_by_a_supervisor_started_at_any_of_its_records(
+    bus: Bus, home: Home, follow: Follow, when: str, text: str
+) -> None:
+    # given
+    dying = bus.up_and_dying(when, 1, text)
+    log = follow()
+    # when it dies there, and the command starts another by itself
+    run = bus.start("run", "--resource", LOCK, "--", "sh", "-c", "echo once; exit 9", agent="A")
+    assert dying.end().code == -signal.SIGKILL
+    done = run.end()
+    bus.ok("up")
+    bus.tell("B", f"REQUEST {LOCK} - next")
+    # then it was run once, with its own code, and the resource is free for the next
+    assert (done.code, done.out) == (9, "once\n")
+    log.until("granted", agent="B")
+    assert len(log.all("finished")) == 1
+
+
+def test_kill_9_of_a_bound_owner_hands_on_at_once(bus: Bus, home: Home, follow: Follow) -> None:
+    # given
+    bus.ok("up")
+    log = follow()
+    owner = bus.launch(["sleep", "600"])
+    bus.ok("join", "A", "--pid", str(owner.pid))
+    bus.tell("A", f"REQUEST {LOCK} - mine")
+    assert bus.tell("B", f"REQUEST {LOCK} - next")["type"] == "QUEUED"
+    waiter = bus.start("wait", LOCK, "--timeout", "60s", agent="B")
+    waiter.err.until("waiting: ")
+    # when
+    owner.kill(signal.SIGKILL)
+    killed = time.monotonic()
+    waiter.out.until("GRANTED")
+    # then
+    print(f"kill -9 of the owner to GRANTED on the waiter's stdout: {(time.monotonic() - killed) * 1000:.0f} ms")
+    assert log.until("revoked", agent="A")["seq"] < log.until("granted", agent="B")["seq"]
+    assert bus("check", LOCK, agent="A").code == 77

@@ -1,6 +1,5 @@
 """Many real processes at once, and processes killed, stopped and gone on at random: never two inside, never a gap."""
 
-import contextlib
 import json
 import random
 import signal
@@ -8,18 +7,21 @@ import threading
 import time
 from collections.abc import Callable
 
-import psutil
 import pytest
 from tests.end_to_end import sections
 from tests.end_to_end.conftest import Home
-from tests.end_to_end.playground import Bus, Done, Follower, Running, together
+from tests.end_to_end.playground import Bus, Done, Follower, Running, alive, ends, together
 
 LOCK = "machine/lock"
 
 
-def supervisors(bus: Bus) -> list[psutil.Process]:
-    """Processes that serve, or try to serve, this test's home."""
-    return [each for each in bus.processes() if "interlock.adapters.cli.daemon" in " ".join(each.cmdline())]
+def the_only_supervisor(bus: Bus) -> int:
+    """The pid of the one that serves. Those that came too late say so and end by themselves: waits for that."""
+    serving = bus.supervisor()
+    others = [each for each in bus.processes() if each.pid != serving]
+    assert all(ends(each.pid) for each in others)
+    assert alive(serving)
+    return serving
 
 
 def test_of_eight_that_ask_at_once_one_is_granted_and_each_other_has_its_own_place(bus: Bus, home: Home) -> None:
@@ -41,7 +43,7 @@ def test_twenty_starts_at_once_end_in_one_supervisor_and_twenty_zeroes(bus: Bus,
     assert {done.code for done in answers} == {0}, answers
     assert len({done.json["pid"] for done in answers}) == 1
     assert [done.json["started"] for done in answers].count(True) == 1
-    assert [each.pid for each in supervisors(bus)] == [answers[0].json["pid"]]
+    assert the_only_supervisor(bus) == answers[0].json["pid"]
 
 
 def test_twenty_commands_at_once_without_a_supervisor_start_one(bus: Bus, home: Home) -> None:
@@ -49,17 +51,16 @@ def test_twenty_commands_at_once_without_a_supervisor_start_one(bus: Bus, home: 
     answers = together([lambda n=n: bus("request", LOCK, agent=f"agent-{n}") for n in range(20)])  # type: ignore[misc]  # a bound default
     # then
     assert sorted(done.code for done in answers) == [0] + [75] * 19, answers
-    assert [each.pid for each in supervisors(bus)] == [bus.supervisor()]
+    assert the_only_supervisor(bus) == bus.supervisor()
     assert len(bus.status(LOCK)["queue"]) == 19
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("clients", "rounds"), [(8, 160), (32, 160)])
+@pytest.mark.parametrize(("clients", "rounds"), [(8, 100), (32, 80)])
 def test_no_two_are_ever_inside_whoever_is_killed_or_stopped(
     bus: Bus, home: Home, follow: Callable[[], Follower], clients: int, rounds: int
 ) -> None:
     # given
-    home.write('[bus]\nreservation = "2s"\n')
     bus.ok("up")
     log, notes, seed = follow(), bus.folder / "notes", random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -74,7 +75,7 @@ def test_no_two_are_ever_inside_whoever_is_killed_or_stopped(
             run = bus.start("run", "--resource", LOCK, "--", *sections.command(notes), agent=f"agent-{number}")
             with gate:
                 racing.append(run)
-            done = run.end()
+            done = run.end(within_s=120)
             with gate:
                 racing.remove(run)
             assert done.code in {0, -signal.SIGKILL, 137, 143}, done
@@ -86,12 +87,12 @@ def test_no_two_are_ever_inside_whoever_is_killed_or_stopped(
             with gate:
                 victim = chance.choice(racing) if racing else None
             what = chance.random()
-            if what < 0.06:
+            if what < 0.02:
                 bus.kill_supervisor()
                 killed += 1
-            elif victim is not None and what < 0.25:
+            elif victim is not None and what < 0.1:
                 victim.kill(signal.SIGKILL)
-            elif victim is not None and what < 0.6:
+            elif victim is not None and what < 0.4:
                 victim.kill(signal.SIGSTOP)
                 over.wait(chance.uniform(0, 0.2))
                 victim.kill(signal.SIGCONT)
@@ -110,8 +111,7 @@ def test_no_two_are_ever_inside_whoever_is_killed_or_stopped(
     lines = sections.entered(notes)
     assert sections.faults(lines, killed=True) == [], f"seed {seed}"
     bus.ok("up")
-    with contextlib.ExitStack():
-        last = json.loads(bus.ok("request", LOCK, "--wait", "20s", "--json", agent="last").splitlines()[-1])
+    last = json.loads(bus.ok("request", LOCK, "--wait", "20s", "--json", agent="last").splitlines()[-1])
     assert last["body"]["type"] == "GRANTED", "whatever happened, it is free again in the end"
     log.until("granted", agent="last")
     fences = [event["fence"] for event in log.all("granted")]

@@ -16,6 +16,7 @@ from interlock.coordinator.store import Row
 from interlock.protocol.inbox import MessageSent
 from interlock.protocol.registry import AgentJoined, AgentLeft
 from interlock.protocol.resource_events import (
+    Amended,
     Armed,
     Claimed,
     Draining,
@@ -70,6 +71,7 @@ class Truth:
     answered: dict[str, list[float]] = field(default_factory=dict)
     released: set[tuple[str, str]] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)  # agents that left, died or were taken over, at any time
+    requests: set[str] = field(default_factory=set)  # ids: sent again they are a sign of life, and on record as that
     troubles: list[float] = field(default_factory=list)  # when a supervisor died or the disk was full
 
 
@@ -81,7 +83,9 @@ def hold_to(promise: str, holds: object, *about: object) -> None:
 class Promises:
     """Args: units: key → how many. servers: keys of kind server. now_s: virtual time."""
 
-    def __init__(self, machine: Machine, truth: Truth, units: Mapping[str, int], servers: set[str], now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, machine: Machine, truth: Truth, units: Mapping[str, int], servers: set[str], now_s: Callable[[], float]
+    ) -> None:
         self.keys: dict[str, Key] = {}
         self.seq = 0
         self._machine = machine
@@ -109,7 +113,8 @@ class Promises:
         self._index = row.index
         for entry in record.entries:
             for cause in entry.causes:
-                hold_to("nothing is executed twice", cause not in self._causes, cause)
+                new = cause not in self._causes or cause in self._truth.requests
+                hold_to("nothing is executed twice", new, cause)
                 self._causes.add(cause)
         for seq, actor, event in numbered(record, 0):
             hold_to("events are numbered without a gap", seq == self.seq + 1, seq)
@@ -131,6 +136,8 @@ class Promises:
                 hold_to("nothing is executed twice", ticket.request_id not in self._requested, event)
                 self._requested[ticket.request_id] = agent
                 key.queue[ticket.request_id] = ticket
+            case Amended(_, ticket):
+                key.queue[ticket.request_id] = ticket
             case Returned(_, request_id):
                 key.absent.discard(request_id)
             case TicketCancelled(_, request_id, why):
@@ -147,7 +154,9 @@ class Promises:
             case HoldGranted():
                 self._grant(seq, actor, key, event)
             case Started(unit=unit, fence=fence, launch=launch):
-                hold_to("a command begins under a live hold", unit in key.holds and key.holds[unit].fence == fence, event)
+                hold_to(
+                    "a command begins under a live hold", unit in key.holds and key.holds[unit].fence == fence, event
+                )
                 hold_to("nothing is executed twice", launch.launch not in self._started, event)
                 self._started.add(launch.launch)
                 key.holds[unit].launches.add(launch.launch)
@@ -272,7 +281,7 @@ class Promises:
                 right = fence in self._ended
             case "CANCELLED" if request_id:
                 right = request_id in self._over
-            case "REVOKED":
+            case "REVOKED" if fence or request_id:
                 right = fence in self._ended if fence else request_id in self._over
             case "EXTENDED":
                 right = self._granted.get(fence, ("",))[0] == agent

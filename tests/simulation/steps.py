@@ -41,6 +41,8 @@ class Steps:
         self._faults = faults
         self._running: dict[tuple[str, str, int], tuple[anyio.Event, anyio.CancelScope]] = {}
         self._adopted: set[str] = set()
+        self._halting = False
+        self._starts: list[tuple[str, str, int]] = []
         self._own: list[Tree] = []  # keepers that leave with this supervisor if they were never told GO
 
     def die(self) -> None:
@@ -55,12 +57,22 @@ class Steps:
             return
         at = (key, order.unit, order.step)
         match order:
-            case RunStep():
+            case RunStep(kind=StepKind.START) if self._halting:
+                pass  # Its intent is on record: the next supervisor begins it.
+            case RunStep(kind=kind):
+                if kind is StepKind.START:
+                    self._starts.append(at)
                 self._running[at] = (anyio.Event(), anyio.CancelScope())
                 self._tasks.start_soon(self._run, key, order)
             case Go() if at in self._running:
                 self._running[at][0].set()
             case AbortStep() if at in self._running:
+                self._running[at][1].cancel()
+
+    def halt(self) -> None:
+        self._halting = True
+        for at in self._starts:
+            if at in self._running:
                 self._running[at][1].cancel()
 
     def adopt(self, key: str, unit: str, server: Server) -> None:
@@ -75,7 +87,7 @@ class Steps:
         return Presence.ALIVE if identity in self._machine.alive else Presence.GONE
 
     async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
-        while keeper in self._machine.alive:
+        while keeper in self._machine.alive:  # noqa: ASYNC110 - the machine is looked at, as a real one is
             await anyio.sleep(LOOK_S)
         await anyio.sleep(self._machine.chance.uniform(0, 0.05))
         tree = self._machine.trees[launch]
@@ -140,13 +152,15 @@ class Steps:
                 if order.worktree not in self._machine.worktrees:
                     return StepFailure(order.unit, order.step, f"the worktree {order.worktree} is gone")
                 await self._ports_free(key, order)
-                tree = self._machine.keep(f"{key[8:]}-{order.step}-{self._machine.pid}", "server", key, order.unit, order.worktree)
+                tree = self._machine.keep(
+                    f"{key[8:]}-{order.step}-{self._machine.pid}", "server", key, order.unit, order.worktree
+                )
                 self._own.append(tree)
                 self._tell(key, LaunchUp(order.unit, order.step, tree.launch, tree.keeper))
                 await go.wait()
                 if not self.dead:
                     self._machine.go(tree)
-            while not tree.went and tree.keeper_lives:
+            while not tree.went and tree.keeper_lives:  # noqa: ASYNC110 - likewise
                 await anyio.sleep(LOOK_S)
             if not tree.went:
                 return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
@@ -157,9 +171,11 @@ class Steps:
                 server = Server(tree.launch, tree.keeper, tree.worktree, definition, "", self._machine.clock.wall_ms())
                 return StepResult(order.unit, order.step, server)
             why = "not ready in time"
+        halted = self._halting and scope.cancel_called
         if tree is None:
-            return StepFailure(order.unit, order.step, why)
-        return StepFailure(order.unit, order.step, why, proved=await self._kill(tree))
+            return StepFailure(order.unit, order.step, why, never_started=halted)
+        proved = await self._kill(tree)
+        return StepFailure(order.unit, order.step, why, proved, halted and proved)
 
     async def _ports_free(self, key: str, order: RunStep) -> None:
         while who := self._machine.strangers.get((key, order.unit)):

@@ -28,6 +28,9 @@ class LocalEffects:
     def begin(self, key: str, order: Order) -> None:
         self._servers.begin(key, order)
 
+    def halt(self) -> None:
+        self._servers.halt()
+
     def adopt(self, key: str, unit: str, server: Server) -> None:
         self._servers.adopt(key, unit, server)
 

@@ -30,6 +30,9 @@ class Effects(Protocol):
     def begin(self, key: str, order: Order) -> None:
         """Begin, let go or abort a step. Its end is told to `key` as StepResult or StepFailure."""
 
+    def halt(self) -> None:
+        """The bus goes down with its servers: begin no start any more, and end those under way, to begin anew later."""
+
     def adopt(self, key: str, unit: str, server: Server) -> None:
         """Watch over a server that runs; its end is told to `key` as ServerGone."""
 

@@ -33,8 +33,10 @@ from interlock.protocol.messages import (
     Extended,
     FromBus,
     Grant,
+    Granted,
     Handover,
     Joined,
+    Queued,
     Refused,
     Release,
     Released,
@@ -174,8 +176,7 @@ class Router:
         if text is None and bytes(envelope.body):
             text = _text_of(envelope.body)
         if not text or "\0" in text:
-            what = "holds a NUL character" if text else "is empty"
-            raise No(Code.BAD_MESSAGE, f"the message {what}: an agent is sent a text without NUL")
+            raise No(Code.BAD_MESSAGE, f"the message {'holds a NUL' if text else 'is empty'}: send an agent a text")
         if not self._pair_rate.take(f"{sender}>{to}"):
             raise No(Code.RATE_LIMITED, f"more than 10 messages a second to {to}: wait a second, then send again")
         digest = self._fresh(message_id, f"{sender}>{to}", text)
@@ -304,7 +305,10 @@ class Router:
         match body:
             case Request():
                 if find_ticket(resource, message_id) == (None, None) and message_id not in resource.ended:
-                    answer = Refused(Code.TARGET_ENDED, "that request ended a while ago: ask anew", called)
+                    # It may have joined a ticket that its agent had: then that is what became of it.
+                    answer = self._desk.tickets.truth(sender, resource.key, called)
+                    if not isinstance(answer, Granted | Queued):
+                        answer = Refused(Code.TARGET_ENDED, "that request ended a while ago: ask anew", called)
             case Release():
                 answer = Released(called, resource.key, body.fence)
             case Cancel():

@@ -47,7 +47,16 @@ from interlock.protocol.resource_commands import (
     WrapperGone,
 )
 from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
-from interlock.protocol.resource_state import Launch, Resource, Ticket, Unit, UnitState, concerns, wants_to_hear
+from interlock.protocol.resource_state import (
+    Launch,
+    Resource,
+    StepKind,
+    Ticket,
+    Unit,
+    UnitState,
+    concerns,
+    wants_to_hear,
+)
 from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
@@ -89,7 +98,8 @@ class Supervisor:
         tasks.start_soon(self.timer.run)
         tasks.start_soon(self._pump)
         self.world.term += 1
-        await self._record(CameUp(self.world.term, self.pid))
+        if not await self._record(CameUp(self.world.term, self.pid)):
+            self.spawn(self._claim_later)
         for agent in self.world.registry.agents.values():
             if not agent.gone and agent.process is not None:
                 self._watch_agent(agent.process)
@@ -227,13 +237,15 @@ class Supervisor:
         self._wake.set()
 
     def again(self, actor: Actor) -> None:
-        """The journal could not write: let the actor try again what must not be lost."""
+        """The journal could not write: let the actor rest, then try again what must not be lost."""
 
         async def after_a_while() -> None:
             await anyio.sleep(RETRY_SECONDS)
-            self._schedule(actor)
+            actor.is_scheduled = False
+            self._next(actor)
 
         if self._tasks is not None and actor.mailbox:
+            actor.is_scheduled = True
             self._tasks.start_soon(after_a_while)
 
     async def _pump(self) -> None:
@@ -371,12 +383,21 @@ class Supervisor:
 
         self.effects.watch(launch.keeper, gone)
 
-    async def _record(self, event: CameUp | WentDown) -> None:
+    async def _claim_later(self) -> None:
+        """The disk was full at the start: what this supervisor is has its record as soon as there is room."""
+        while not self.stopping.is_set():
+            if await self._record(CameUp(self.world.term, self.pid)):
+                return
+            await anyio.sleep(RETRY_SECONDS)
+
+    async def _record(self, event: CameUp | WentDown) -> bool:
         staged = self.journal.stage(Entry(SUPERVISOR, (event,)), None)
         await staged.wait()
+        return not staged.failure
 
     async def _stop_servers(self) -> None:
-        """Stop what runs, and what is only just being started once it is."""
+        """Stop what runs, and what is only just being started."""
+        self.effects.halt()
         with anyio.move_on_after(self._stop_bound_s()):
             while busy := self._with_servers():
                 for key in busy:
@@ -385,7 +406,9 @@ class Supervisor:
 
     def _with_servers(self) -> list[str]:
         def runs(unit: Unit) -> bool:
-            return (unit.server is not None or unit.step is not None) and unit.state is not UnitState.RECOVERY_REQUIRED
+            step = unit.step
+            begun = step is not None and (step.kind is not StepKind.START or step.launch != "")
+            return (unit.server is not None or begun) and unit.state is not UnitState.RECOVERY_REQUIRED
 
         return [key for key, resource in self.world.resources.items() if any(runs(unit) for unit in resource.units)]
 

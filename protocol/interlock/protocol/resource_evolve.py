@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
+from interlock.protocol.codes import Code
 from interlock.protocol.limits import ARRIVALS_KEPT, ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import (
@@ -93,6 +94,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             return _settle_unit(resource, unit, step=None, server=server, blocked="")
         case PrepareFailed(name, agent, request_id, why, at_ms):
             resource = _end_ticket(resource, agent, request_id, why, at_ms)
+            resource = _lose(resource, agent, at_ms, f"{Code.PREPARE_FAILED}: {why}", 0)
             return _settle_unit(resource, resource.unit(name), ticket=None)
         case Blocked(name, who):
             return _set(resource, resource.unit(name), blocked=who)

@@ -256,6 +256,9 @@ def admit(draft: Draft, admit: Admit) -> None:
         why = f"fence {admit.fence} is over: the command was not started"
         draft.refuse(admit.sender, Code.STALE_FENCE, why)
         return
+    if admit.launch in unit.launches:  # asked again: it is on record, and says so again
+        draft.answer(admit.sender, Admitted(unit.ticket.called, draft.state.key, unit.fence, admit.launch))
+        return
     if not unit.claimed:
         draft.event(Claimed(admit.sender, unit.name, unit.fence, draft.now.at_ms))
     launch = Launch(admit.launch, admit.keeper, admit.command, draft.now.at_ms)

@@ -63,6 +63,20 @@ class Connection:
         Raises:
             Failure: exit 69, with the reason; 64 where the home cannot be used.
         """
+        until = time.monotonic() + AGAIN_S
+        while True:
+            try:
+                self._greet(start)
+                break
+            except Lost:  # it went away at this very moment; whoever is started next is asked
+                if time.monotonic() > until:
+                    why = "the supervisor closes each connection at once: see bus up --foreground"
+                    raise Failure(69, why) from None
+                time.sleep(0.1)
+        self._show_notices()
+
+    def _greet(self, start: bool) -> None:
+        """Connect and say hello. Raises Lost, and Failure."""
         self.close()
         self._socket = self._connect(start)
         try:
@@ -77,11 +91,7 @@ class Connection:
             "notices": self._notices,
         }
         self._send({"hello": hello})
-        try:
-            self.welcome = self.receive(ANSWER_S).get("welcome", {})
-        except Lost:
-            raise Failure(69, "the supervisor closed the connection at once: see bus up --foreground") from None
-        self._show_notices()
+        self.welcome = self.receive(ANSWER_S).get("welcome", {})
 
     def ask(self, to: str, *, again: bool = True, message_id: str = "", **content: Any) -> Frame:
         """Send one envelope and wait for its answer. Frames that come before it are older news, and dropped.
@@ -195,10 +205,8 @@ class Connection:
         autostart(self.home)
         try:
             return connect(self.root)
-        except OSError as error:
-            raise Failure(
-                69, f"the supervisor was started but cannot be reached ({error.strerror}): see its log"
-            ) from None
+        except FileNotFoundError:
+            raise Lost from None  # gone again already
 
 
 def connect(root: str) -> socket.socket:

@@ -24,9 +24,8 @@ def command(
         return 0
     try:
         with open(path, "rb") as file:
-            tail = file.read().splitlines(keepends=True)[-lines:] if lines else []
-            file.seek(0, 2)
-            write_out(b"".join(tail))
+            begun = file.read().splitlines(keepends=True)
+            write_out(b"".join(begun[-lines:] if lines else []))
             while follow:
                 chunk = file.read()
                 if chunk:

@@ -13,7 +13,7 @@ def command(
 ) -> int:
     """Show why a resource is in doubt; with the code printed there, set it free."""
     from interlock.adapters.cli.asking import ask_bus
-    from interlock.adapters.cli.options import Failure, say_out
+    from interlock.adapters.cli.options import Failure, say_err, say_out
     from interlock.adapters.cli.output import one_line, say_json
 
     if confirm and not os.isatty(0):
@@ -25,6 +25,8 @@ def command(
         if Given.options.json:
             say_json({key: value for key, value in answer.items() if key != "type"})
         else:
+            if confirm:
+                say_err(f"bus: {confirm} is no code of this evidence, which may have changed: look again")
             for why in answer["why"]:
                 say_out(f"{resource}: {one_line(why)}")
             say_out("look whether anything of it still runs; if nothing does:")

@@ -92,7 +92,7 @@ def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms
     until = time.monotonic() + limit_ms / 1000
     shown = ""
     while True:
-        frame = connection.ask("coordinator", message_id=ticket, body=request)
+        frame = _ask(connection, ticket, request, until)
         body: Frame = frame["body"]
         if body.get("type") == "GRANTED":
             return body
@@ -109,6 +109,21 @@ def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms
         if body["request_id"] != ticket:  # it waits for the agent's own ticket, whose news go to those that follow it
             connection.tell("supervisor", body={"type": "WAIT", "resource": request["resource"], "follow": True})
         _next_news(connection, body["key"], min(LOOK_S, until - time.monotonic()))
+
+
+def _ask(connection: Connection, ticket: str, request: Frame, until: float) -> Frame:
+    """What is true of the ticket now; a supervisor that is gone is waited for, as the grant is: the place stays."""
+    shown = ""
+    while True:
+        try:
+            return connection.ask("coordinator", message_id=ticket, body=request)
+        except Failure as failure:
+            if failure.exit_code != Exit.UNAVAILABLE or time.monotonic() >= until:
+                raise
+            if str(failure) != shown:
+                say_err(f"waiting: {failure}")
+            shown = str(failure)
+            time.sleep(0.5)
 
 
 def _next_news(connection: Connection, key: str, within_s: float) -> None:

@@ -1,10 +1,13 @@
 """Starting a supervisor in the background: by `bus up`, or by any command that needs one and may start it."""
 
+import contextlib
+import fcntl
 import os
 import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.paths import BadHome, Home
@@ -37,9 +40,32 @@ def start(home: Home) -> bool:
         home.create()
     except BadHome as error:
         raise Failure(73, str(error)) from None
-    if _listens(home):
-        _wait_until_it_serves(home)
-        return False
+    with _one_at_a_time(home):
+        if not _listens(home):
+            return _spawn(home)
+    _wait_until_it_serves(home)
+    return False
+
+
+@contextlib.contextmanager
+def _one_at_a_time(home: Home) -> Iterator[None]:
+    """Forty clients of a supervisor that died start one process, not forty. Nobody waits for a stopped one for ever."""
+    folder = os.open(home.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield  # Without the lock as well: the home's own lock decides who serves.
+    finally:
+        os.close(folder)
+
+
+def _spawn(home: Home) -> bool:
+    """Start the process and hear how that went; as `start`."""
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(

@@ -36,6 +36,9 @@ def wait_for(connection: Connection, resource: str, timeout: str, options: Optio
         resource = frame["body"]["resource"]
         last = _progress(frame, last)
         pushed = _next_news(connection, frame["body"].get("key", ""), until)
+        if pushed is not None and pushed["body"]["type"] == "REVOKED":  # it alone has the last lines of a failed start
+            connection.seen([pushed["id"]])
+            return _end(pushed, options)
         if pushed is None and time.monotonic() >= until:
             frame = _ask(connection, resource)
             if frame["body"].get("type", "") in ENDS:  # at the last moment

@@ -55,7 +55,8 @@ GIT_TIMEOUT_S = 5.0
 class _Running:
     """A step under way. `go` is set once its launch is durable; `scope` is cancelled to abort it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: StepKind) -> None:
+        self.kind = kind
         self.go = anyio.Event()
         self.scope = anyio.CancelScope()
 
@@ -73,18 +74,28 @@ class ServerSteps:
         self._tell = tell
         self._running: dict[tuple[str, str, int], _Running] = {}
         self._adopted: set[str] = set()
+        self._halting = False
 
     def begin(self, key: str, order: Order) -> None:
         """Begin a step, let its launch go, or abort it. Never waits."""
         at = (key, order.unit, order.step)
         match order:
+            case RunStep(kind=StepKind.START) if self._halting:
+                pass  # Its intent is on record: the next supervisor begins it.
             case RunStep():
-                self._running[at] = _Running()
+                self._running[at] = _Running(order.kind)
                 self._tasks.start_soon(self._run, key, order, self._running[at])
             case Go() if at in self._running:
                 self._running[at].go.set()
             case AbortStep() if at in self._running:
                 self._running[at].scope.cancel()
+
+    def halt(self) -> None:
+        """Begin no start any more, and end those under way, as if they had never begun."""
+        self._halting = True
+        for running in self._running.values():
+            if running.kind is StepKind.START:
+                running.scope.cancel()
 
     def adopt(self, key: str, unit: str, server: Server) -> None:
         """Watch a server; its end by itself is told as ServerGone."""
@@ -146,13 +157,15 @@ class ServerSteps:
                 return StepResult(order.unit, order.step, await self._server(order, launch, keeper))
             except (_Failed, LaunchFailed) as error:
                 why = str(error)
+        halted = self._halting and running.scope.cancel_called
         if keeper is None:
-            return StepFailure(order.unit, order.step, why)
+            return StepFailure(order.unit, order.step, why, never_started=halted)
         tail = last_lines(self._log(launch))
         stopped = await stop_tree(keeper, self._result(launch), order.definition.stop_timeout_ms, launch)
         reap()
         why = why if stopped.proved else f"{why}; {stopped.evidence}"
-        return StepFailure(order.unit, order.step, why, stopped.proved, log=str(self._log(launch)), tail=tail)
+        again = halted and stopped.proved
+        return StepFailure(order.unit, order.step, why, stopped.proved, again, str(self._log(launch)), tail)
 
     async def _launch(self, key: str, order: RunStep, running: _Running) -> tuple[str, Identity]:
         """Wait for the ports, start the keeper, have it recorded, and let it go."""

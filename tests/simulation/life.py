@@ -1,0 +1,120 @@
+"""One supervisor's life: the real supervisor, router, desk, journal and doorkeeper, put together as in the service."""
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from tests.coordinator.bus import FakeCaller
+from tests.simulation.clients import Agent, Wire
+from tests.simulation.steps import Steps
+
+from interlock.adapters.stream_session import Doorkeeper
+from interlock.coordinator.config import Config
+from interlock.coordinator.desk import Desk
+from interlock.coordinator.journal import Journal
+from interlock.coordinator.router import Router
+from interlock.coordinator.session import Session
+from interlock.coordinator.store import NotWritten, Unknown
+from interlock.coordinator.supervisor import Supervisor
+from interlock.protocol.envelope import Envelope
+
+if TYPE_CHECKING:
+    from tests.simulation.story import Story
+
+
+class Life:
+    """Args: story: whose disk, clock and machine it lives with. `failed`: why its journal ended."""
+
+    supervisor: Supervisor
+
+    def __init__(self, story: "Story", config: Config) -> None:
+        self.failed: Exception | None = None
+        self.ready = anyio.Event()
+        self._story = story
+        self._config = config
+        self._scope = anyio.CancelScope()
+        self._steps: Steps | None = None
+        self._tasks: TaskGroup | None = None
+        self._dead = False
+
+    async def run(self) -> None:
+        story = self._story
+        with self._scope:
+            journal = Journal(story.store, story.clock, self._config.keep)
+            await journal.open()
+            try:
+                async with anyio.create_task_group() as tasks:
+                    self._tasks = tasks
+                    tasks.start_soon(journal.run)
+                    self._compose(journal, tasks)
+                    await self.supervisor.start(tasks)
+                    self.ready.set()
+                    await anyio.sleep_forever()
+            except* (Unknown, NotWritten) as group:
+                self.failed = group.exceptions[0]
+                self._dead = True
+                if self._steps is not None:
+                    self._steps.die()
+                self.ready.set()
+
+    def serve(self, wire: Wire, agent: Agent) -> None:
+        if self._tasks is not None and not self._dead:
+            self._tasks.start_soon(self._door.serve, wire, agent)
+
+    def die(self) -> None:
+        """At once: nothing of it reaches the disk, a client or the machine any more."""
+        self._dead = True
+        if self._steps is not None:
+            self._steps.die()
+        self._scope.cancel()
+
+    async def stop(self, *, servers: bool) -> None:
+        """In order: no new messages, drain, commit, a snapshot, leave. Returns early where its journal ends."""
+        done = anyio.Event()
+
+        async def in_order() -> None:
+            await self.supervisor.stop(stop_servers=servers)
+            await anyio.sleep(0.1)
+            await self.supervisor.journal.close(snapshot=True)
+            done.set()
+
+        assert self._tasks is not None
+        self.supervisor.stopping.set()
+        self._tasks.start_soon(in_order)
+        while not done.is_set() and self.failed is None:  # noqa: ASYNC110 - whichever of two comes first
+            await anyio.sleep(0.05)
+
+    async def recover(self, key: str) -> None:
+        """What a person does at a terminal: look at the evidence, confirm with its code."""
+        frames: list[dict[str, Any]] = []
+        session = Session(FakeCaller())
+        for code in ("", "code"):
+            ask = {"type": "RECOVER", "resource": key}
+            if code and frames:
+                ask["code"] = frames[-1]["body"].get("code", "")
+            body = msgspec.Raw(msgspec.json.encode(ask))
+            self._story.log(f"a person says {ask}")
+            with anyio.move_on_after(3):
+                await self._router.hear(
+                    session, Envelope(to="supervisor", id=f"person-{len(self._story.lines)}", body=body)
+                )
+                lines = await session.next_lines() or b""
+                session.written(len(lines))
+                frames += [msgspec.json.decode(line) for line in lines.splitlines()]
+        if frames:
+            self._story.log(f"a person hears {frames[-1]['body']}")
+
+    def _compose(self, journal: Journal, tasks: TaskGroup) -> None:
+        def tell(key: str, command: Any) -> None:
+            if not self._dead:
+                supervisor.tell(key, command)
+
+        story = self._story
+        self._steps = Steps(story.machine, tasks, tell, faults=story.faults)
+        supervisor = Supervisor(journal, story.clock, self._config, self._steps, 1)
+        desk = Desk(supervisor, "1", "/home", lambda stop_servers: None)
+        self._router = Router(supervisor, desk)
+        desk.joiner = desk.tickets.names = self._router
+        self._door = Doorkeeper(supervisor, self._router, desk, lambda session: None)
+        self.supervisor = supervisor

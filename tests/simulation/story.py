@@ -1,0 +1,254 @@
+"""One story: a seeded conversation of real supervisors with a simulated world that goes wrong in every way it can.
+
+The same seed tells the same story, line by line: time is virtual, order is the loop's, ids come from the seed.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from structlog.testing import capture_logs
+from tests.coordinator.bus import as_bytes, replayed
+from tests.coordinator.memory_store import MemoryStore
+from tests.coordinator.virtual_time import Stuck, VirtualClock, VirtualLoop
+from tests.simulation.acts import COMMON, LOCK, POOL, TROUBLES, WEB, Acts
+from tests.simulation.clients import Agent, Run, Wire
+from tests.simulation.life import Life
+from tests.simulation.machine import Broken, Machine
+from tests.simulation.promises import Promises, Truth
+from tests.simulation.seeded import seeded_ids, snapshots_often
+
+from interlock.coordinator import records
+from interlock.coordinator.config import Config
+from interlock.coordinator.take_up import departed
+from interlock.protocol.definition import Definition, Kind, ServerDefinition
+from interlock.protocol.resource_state import UnitState, first_grantable
+
+OUR_FAULTS = {"dead_letter", "follow_up_failed", "task_failed", "session_failed"}
+ACTIONS = 160
+TIMES = Definition(poll_ms=20_000, claim_ms=15_000, reservation_ms=10_000, time_max_ms=60_000)
+CONFIG = Config(
+    poll_every=20_000, claim=15_000, reservation=10_000, time_max=60_000, keep=0,
+    resources={
+        LOCK: TIMES,
+        POOL: msgspec.structs.replace(TIMES, units=("0", "1")),
+        WEB: msgspec.structs.replace(TIMES, kind=Kind.SERVER, server=ServerDefinition("serve", "http://x")),
+    },
+)  # fmt: skip
+
+
+class Story:
+    """Args: seed: all chance comes from it. actions: how long it is. often: more of some troubles."""
+
+    def __init__(self, seed: int, actions: int = ACTIONS, often: Mapping[str, int] = {}) -> None:
+        self.seed = seed
+        self.lines: list[str] = []
+        self.chance = random.Random(seed)
+        self.clock = VirtualClock()
+        self.machine = Machine(self.chance, self.clock, self.log)
+        self.truth = Truth()
+        self.promises = Promises(self.machine, self.truth, {POOL: 2}, {WEB}, self.now_s)
+        self.store = MemoryStore()
+        self.life: Life | None = None
+        self.agents = [
+            Agent(self, name, bound=self.chance.random() < 0.7) for name in "abcde"[: self.chance.randint(2, 5)]
+        ]
+        self.runs: list[Run] = []
+        self._actions = actions
+        self._wires = 0
+        self.acts = Acts(self)
+        self._tasks: TaskGroup | None = None
+        self._broken: BaseException | None = None
+        mood = {name: weight for name, weight in TROUBLES.items() if self.chance.random() < 0.6}
+        self._weights = COMMON | mood | dict(often)
+        self.faults = "server_dies" in mood
+
+    # --- telling ----------------------------------------------------------------------------
+    def log(self, line: str) -> None:
+        self.lines.append(f"{self.now_s():10.3f} {line}")
+
+    def now_s(self) -> float:
+        return self.clock.loop_ms() / 1000
+
+    async def tell(self) -> None:
+        with capture_logs() as logged, seeded_ids(self.chance), snapshots_often(self.chance):
+            try:
+                await self._tell()
+            finally:
+                ours = [each for each in logged if each["event"] in OUR_FAULTS]
+            if ours:
+                raise Broken(f"a fault of the bus itself: {ours[0]}")
+
+    async def _tell(self) -> None:
+        self.store.latency_s = lambda: self.chance.choice([0.0002, 0.001, 0.02])
+        self.store.on_durable = self.promises.durable
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            asyncio.get_running_loop().set_exception_handler(self._fail)
+            await self.begin()
+            for number in range(self._actions):
+                action = self.chance.choices([*self._weights], [*self._weights.values()])[0]
+                await getattr(self.acts, f"do_{action}")()
+                await anyio.sleep(self.chance.choice([0, 0, 0.003, 0.05, 0.5]))
+                if self.life is not None and self.life.failed is not None:
+                    await self.after_failure()
+                if number % 40 == 39:
+                    await self.calm()
+            await self.calm()
+            await self.crash()
+            tasks.cancel_scope.cancel()
+        if self._broken is not None:
+            raise self._broken
+
+    def _fail(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What is raised where nobody waits for it ends the story too."""
+        if self._broken is None and self._tasks is not None:
+            self._broken = context.get("exception") or Broken(context["message"])
+            self._tasks.cancel_scope.cancel()
+
+    # --- lives ------------------------------------------------------------------------------
+    async def begin(self) -> None:
+        """A supervisor starts, from what is on disk."""
+        assert self._tasks is not None
+        self.life = Life(self, CONFIG)
+        self._tasks.start_soon(self.life.run)
+        await self.life.ready.wait()
+        self.log("-- a supervisor is up")
+
+    def connect(self, agent: Agent) -> Wire | None:
+        if self.life is None or self.life.failed is not None:
+            return None
+        self._wires += 1
+        chance, apart_s = random.Random(f"{self.seed}/{self._wires}"), self._wires * 1e-7
+        wire = Wire(lambda: chance.choice([0, 0.0001, 0.004, 0.1]) + apart_s, agent.hear)  # no two at one moment
+        self.life.serve(wire, agent)
+        return wire
+
+    async def crash(self) -> None:
+        """The supervisor is thrown away, between any two steps: only what is on disk stays, and what runs."""
+        life = self.life
+        if life is None:
+            return
+        self.log("-- the supervisor dies")
+        self.truth.troubles.append(self.now_s())
+        await self.compare()
+        self.life, died_on = None, self.store
+        self.store = died_on.crash(torn=self.chance.random() < 0.5)
+        died_on.on_durable = lambda row: None
+        life.die()
+        for each in [*self.agents, *self.runs]:
+            if each.wire is not None:
+                each.wire.cut()
+
+    async def after_failure(self) -> None:
+        self.log(f"-- the journal ended: {self.life and self.life.failed}")
+        await self.crash()
+        await self.begin()
+        self.reconnect()
+
+    async def compare(self) -> None:
+        """Promise 8."""
+        assert self.life is not None
+        world, rows = self.life.supervisor.world, self.store.durable
+        if not rows or rows[-1].index != world.index or self.life.failed is not None:
+            return  # An append is under way: nobody knows what was lived.
+        lived = as_bytes(world)
+        again = as_bytes(await replayed(self.store))
+        claimed = records.decode(rows[-1].body).term == world.term  # else nothing of this life is on disk yet
+        if claimed and again != lived and as_bytes(world) == lived:
+            raise Broken(f"restart is replay: {_first_difference(again, lived)}")
+
+    def reconnect(self) -> None:
+        for each in [*self.agents, *self.runs]:
+            if not isinstance(each, Run) or each.state != "over":
+                each.connect()
+
+    # --- calm -------------------------------------------------------------------------------
+    async def calm(self) -> None:
+        """All trouble ends; then everything that can go on must have gone on."""
+        self.log("-- calm")
+        self.store.full = False
+        self.machine.strangers.clear()
+        self.machine.worktrees |= {"/w/1", "/w/2", "/w/3"}
+        if self.life is None or self.life.failed is not None:
+            await self.crash()
+            await self.begin()
+        for agent in self.agents:
+            agent.silent = False
+            agent.rise()
+        for _ in range(60):
+            self.reconnect()
+            await anyio.sleep(5)
+            if self.life is not None and self.life.failed is not None:
+                await self.after_failure()
+            if not self._under_way():
+                break
+        else:
+            raise Broken(f"something never ends: {self._under_way()}")
+        self._nothing_is_lost()
+        await self.compare()
+
+    def _under_way(self) -> str:
+        assert self.life is not None
+        for key, resource in self.life.supervisor.world.resources.items():
+            for unit in resource.units:
+                if unit.step is not None or unit.state is UnitState.PREPARING:
+                    return f"{key} {unit.name!r} {unit.state} {unit.step}"
+        waiting = [id_ for each in [*self.agents, *self.runs] for id_ in each.pending]
+        return f"no answer to {waiting}" if waiting else ""
+
+    def _nothing_is_lost(self) -> None:
+        assert self.life is not None
+        supervisor = self.life.supervisor
+        for key, resource in supervisor.world.resources.items():
+            free = [unit for unit in resource.units if unit.state is UnitState.FREE and unit.step is None]
+            waiter = first_grantable(resource)
+            if free and waiter is not None and resource.next_definition is None:
+                raise Broken(f"a lost wake-up: {key} is free and {waiter} waits")
+            tickets = [*resource.queue.values(), *(u.ticket for u in resource.units if u.ticket and not u.launches)]
+            for ticket in tickets:
+                if ticket is not None and departed(supervisor.world.registry, ticket) is not None:
+                    raise Broken(f"who is gone still stands there: {key} {ticket}")
+                if ticket is not None and ticket.run and ticket.process not in self.machine.alive:
+                    raise Broken(f"a bus run that is gone still stands there: {key} {ticket}")
+            for unit in resource.units:
+                for launch in unit.launches:
+                    if not self.machine.trees[launch].keeper_lives:
+                        raise Broken(f"a command that is gone still holds: {key} {launch}")
+        for agent in supervisor.world.registry.agents.values():
+            if agent.process is not None and not agent.gone and agent.process not in self.machine.alive:
+                raise Broken(f"a dead process is not noticed: {agent}")
+        if self.promises.seq != supervisor.world.seq:
+            raise Broken(f"the world is at {supervisor.world.seq}, the disk at {self.promises.seq}")
+
+
+# --- straight helpers -------------------------------------------------------------------------
+def tell(seed: int, actions: int = ACTIONS, often: Mapping[str, int] = {}) -> Story:
+    """Tell one story to its end. Raises Broken, with the seed and the story in it."""
+    story = Story(seed, actions, often)
+    try:
+        anyio.run(story.tell, backend_options={"loop_factory": VirtualLoop})
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        why = _innermost(error)
+        raise Broken("\n".join([f"seed {seed}", *story.lines, f"seed {seed}: {type(why).__name__}: {why}"])) from error
+    return story
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        broken = [each for each in error.exceptions if isinstance(_innermost(each), Broken | Stuck)]
+        error = (broken or [*error.exceptions])[0]
+    return error
+
+
+def _first_difference(one: bytes, other: bytes) -> str:
+    left, right = msgspec.json.decode(one), msgspec.json.decode(other)
+    different = [name for name in left if left[name] != right[name]] or ["only the order"]
+    name = different[0]
+    return f"{name}: rebuilt {str(left.get(name))[:600]} lived {str(right.get(name))[:600]}"
