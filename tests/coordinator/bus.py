@@ -171,7 +171,7 @@ class Bus:
         self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242)
         self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None)
         self.router = Router(self.supervisor, self.desk)
-        self.desk.joiner = self.desk.tickets.names = self.router
+        self.desk.joiner = self.router
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager

@@ -267,7 +267,7 @@ async def test_an_idle_actor_leaves_no_task_and_no_entry(bus: Bus) -> None:
             await a.ask(f"REQUEST machine/r{n} - x")
             await a.ask(f"RELEASE machine/r{n}")
         await settled()
-        assert not bus.supervisor._actors
+        assert not bus.supervisor.dispatcher._actors
         assert not bus.supervisor._asking
         assert len(bus.supervisor.world.resources) == 100
 

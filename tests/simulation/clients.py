@@ -2,14 +2,10 @@
 
 import asyncio
 import itertools
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import msgspec
-from anyio.abc import ByteStream
-from anyio.lowlevel import checkpoint
 
 from interlock.protocol.identity import Identity
 
@@ -17,16 +13,20 @@ if TYPE_CHECKING:
     from tests.simulation.story import Story
 
 
-class Wire(ByteStream):
-    """The supervisor's end of one connection. What is on its way when it breaks is lost."""
+class Wire(asyncio.Transport):
+    """The supervisor's end of one connection, as its session sees it. What is on its way when it breaks is lost."""
 
     def __init__(self, delay_s: Callable[[], float], hear: Callable[[bytes], None]) -> None:
+        super().__init__()
         self.broken = False
         self._delay_s = delay_s
         self._hear = hear
-        self._in: deque[bytes] = deque()
-        self._came = anyio.Event()
+        self._session: asyncio.Protocol | None = None
         self._there_s = self._back_s = 0.0
+
+    def lead_to(self, session: asyncio.Protocol) -> None:
+        self._session = session
+        session.connection_made(self)
 
     def say(self, line: bytes) -> None:
         """From the client."""
@@ -35,36 +35,39 @@ class Wire(ByteStream):
         loop.call_at(self._there_s, self._arrive, line)
 
     def cut(self) -> None:
-        self.broken = True
-        self._came.set()
+        if not self.broken:
+            self.broken = True
+            if self._session is not None:
+                asyncio.get_running_loop().call_soon(self._session.connection_lost, None)
 
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        while not self._in:
-            if self.broken:
-                raise anyio.EndOfStream
-            self._came = anyio.Event()
-            await self._came.wait()
-        return self._in.popleft()
+    # --- what the session asks of its transport ------------------------------------------------
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self.broken:
+            loop = asyncio.get_running_loop()
+            self._back_s = max(self._back_s, loop.time() + self._delay_s())
+            loop.call_at(self._back_s, self._return, bytes(data))
 
-    async def send(self, item: bytes) -> None:
-        await checkpoint()
-        if self.broken:
-            raise anyio.BrokenResourceError
-        loop = asyncio.get_running_loop()
-        self._back_s = max(self._back_s, loop.time() + self._delay_s())
-        loop.call_at(self._back_s, self._return, item)
+    def get_write_buffer_size(self) -> int:
+        return 0
 
-    async def send_eof(self) -> None:
-        await checkpoint()
+    def pause_reading(self) -> None:
+        pass
 
-    async def aclose(self) -> None:
-        await checkpoint()
+    def resume_reading(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.broken
+
+    def close(self) -> None:
+        self.cut()
+
+    def abort(self) -> None:
         self.cut()
 
     def _arrive(self, line: bytes) -> None:
-        if not self.broken:
-            self._in.append(line)
-            self._came.set()
+        if not self.broken and self._session is not None:
+            self._session.data_received(line)
 
     def _return(self, item: bytes) -> None:
         if not self.broken:

@@ -9,7 +9,7 @@ from tests.coordinator.bus import FakeCaller
 from tests.simulation.clients import Agent, Wire
 from tests.simulation.steps import Steps
 
-from interlock.adapters.stream_session import Doorkeeper
+from interlock.adapters.stream_session import Doorkeeper, StreamSession
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
@@ -21,6 +21,25 @@ from interlock.protocol.envelope import Envelope
 
 if TYPE_CHECKING:
     from tests.simulation.story import Story
+
+
+class Paper:
+    """A door that writes down what it is told: coordinator.session.Door."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.lines += data.splitlines()
+
+    def backlog(self) -> int:
+        return 0
+
+    def idle(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class Life:
@@ -60,7 +79,7 @@ class Life:
 
     def serve(self, wire: Wire, agent: Agent) -> None:
         if self._tasks is not None and not self._dead:
-            self._tasks.start_soon(self._door.serve, wire, agent)
+            wire.lead_to(StreamSession(self._door, lambda transport: agent))
 
     def die(self) -> None:
         """At once: nothing of it reaches the disk, a client or the machine any more."""
@@ -88,7 +107,8 @@ class Life:
     async def recover(self, key: str) -> None:
         """What a person does at a terminal: look at the evidence, confirm with its code."""
         frames: list[dict[str, Any]] = []
-        session = Session(FakeCaller())
+        door = Paper()
+        session = Session(FakeCaller(), door)
         for code in ("", "code"):
             ask = {"type": "RECOVER", "resource": key}
             if code and frames:
@@ -96,12 +116,13 @@ class Life:
             body = msgspec.Raw(msgspec.json.encode(ask))
             self._story.log(f"a person says {ask}")
             with anyio.move_on_after(3):
-                await self._router.hear(
+                work = self._router.hear(
                     session, Envelope(to="supervisor", id=f"person-{len(self._story.lines)}", body=body)
                 )
-                lines = await session.next_lines() or b""
-                session.written(len(lines))
-                frames += [msgspec.json.decode(line) for line in lines.splitlines()]
+                if work is not None:
+                    await work
+            frames += [msgspec.json.decode(line) for line in door.lines]
+            door.lines.clear()
         if frames:
             self._story.log(f"a person hears {frames[-1]['body']}")
 
@@ -115,6 +136,6 @@ class Life:
         supervisor = Supervisor(journal, story.clock, self._config, self._steps, 1)
         desk = Desk(supervisor, "1", "/home", lambda stop_servers: None)
         self._router = Router(supervisor, desk)
-        desk.joiner = desk.tickets.names = self._router
+        desk.joiner = self._router
         self._door = Doorkeeper(supervisor, self._router, desk, lambda session: None)
         self.supervisor = supervisor

@@ -26,9 +26,10 @@ OFTEN = {  # what makes a rare window less rare
 def speaks_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
     stage = Journal.stage
 
-    def hasty(self: Journal, *args: Any) -> Any:
-        staged = stage(self, *args)
-        staged.done.set()
+    def hasty(self: Journal, entry: Any, state: Any, then: Any = None) -> Any:
+        staged = stage(self, entry, state)
+        if then is not None:
+            then(staged)
         return staged
 
     patch.setattr(Journal, "stage", hasty)
@@ -101,7 +102,7 @@ def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     watch = Supervisor._watch_agent
 
     def lazy(self: Supervisor, process: Any) -> None:
-        if self._actors:  # only whoever joins in this life
+        if self.dispatcher._actors:  # only whoever joins in this life
             watch(self, process)
 
     patch.setattr(Supervisor, "_watch_agent", lazy)

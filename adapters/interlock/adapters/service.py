@@ -148,7 +148,7 @@ class Service:
         supervisor = Supervisor(journal, SystemClock(), config, LocalEffects(self._home, tasks, tell), os.getpid())
         desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
         router = Router(supervisor, desk)
-        desk.joiner = desk.tickets.names = router
+        desk.joiner = router
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         return supervisor
 

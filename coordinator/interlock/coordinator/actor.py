@@ -56,6 +56,11 @@ class Host(Protocol):
     def state_of(self, address: str) -> State: ...
     def answer(self, message_id: str, to: str, body: FromBus) -> None: ...
     def follow_up(self, actor: "Actor", outcome: Outcome[Any, Any], staged: Staged | None) -> None: ...
+
+
+class Turns(Protocol):
+    """What an actor needs of its dispatcher."""
+
     def later(self, actor: "Actor", staged: Staged) -> None: ...
     def again(self, actor: "Actor") -> None: ...
 
@@ -63,7 +68,9 @@ class Host(Protocol):
 class Actor:
     """One address. Args: decide: the machine's; takes (state, command, now)."""
 
-    def __init__(self, address: str, decide: Callable[[Any, Any, Now], Outcome[Any, Any]], host: Host) -> None:
+    def __init__(
+        self, address: str, decide: Callable[[Any, Any, Now], Outcome[Any, Any]], host: Host, turns: Turns
+    ) -> None:
         self.address = address
         self.mailbox: Mailbox[Item] = Mailbox()
         self.frozen = ""
@@ -71,6 +78,7 @@ class Actor:
         self._deciding: tuple[list[Item], _Draft] | None = None
         self._decide = decide
         self._host = host
+        self._turns = turns
         self._faults: deque[int] = deque(maxlen=RESTARTS_MAX)
 
     def is_busy(self) -> bool:
@@ -110,7 +118,7 @@ class Actor:
         if draft.must_be_kept():
             self._deciding = (items, draft)
             entry = Entry(self.address, tuple(draft.events), tuple(draft.kept), tuple(draft.withdraw), draft.causes)
-            host.journal.stage(entry, draft.state, partial(host.later, self))
+            host.journal.stage(entry, draft.state, partial(self._turns.later, self))
         else:
             host.follow_up(self, draft.outcome(), None)
 
@@ -136,7 +144,7 @@ class Actor:
         for item in items:
             self._refuse(item, Code.JOURNAL_UNAVAILABLE, f"the bus cannot write ({why}): nothing was changed")
         self.mailbox.put_back([item for item in items if not item.id])
-        self._host.again(self)
+        self._turns.again(self)
 
     def _refuse(self, item: Item, code: Code, why: str) -> None:
         if item.id:

@@ -9,10 +9,11 @@ import msgspec
 from interlock.coordinator import views
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
+from interlock.coordinator.naming import Names
 from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
-from interlock.coordinator.tickets import Names, Tickets
+from interlock.coordinator.tickets import Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol import control
 from interlock.protocol.answers import format_answer
@@ -34,8 +35,8 @@ from interlock.protocol.resource_state import UnitState
 _controls = msgspec.json.Decoder(Control)
 
 
-class Joiner(Names, Protocol):
-    """The part of the router that the desk needs: joining, and what a name means."""
+class Joiner(Protocol):
+    """The part of the router that the desk needs."""
 
     async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus: ...
     def binding_note(self, joined: Joined) -> str: ...
@@ -48,7 +49,8 @@ class Desk:
 
     def __init__(self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None]) -> None:
         self._supervisor = supervisor
-        self.tickets = Tickets(supervisor)
+        self.names = Names(supervisor)
+        self.tickets = Tickets(supervisor, self.names)
         self._version = version
         self._home = home
         self._go_down = go_down
@@ -101,7 +103,7 @@ class Desk:
             case control.AskAgents():
                 say(self._agents())
             case control.Tail():
-                key = self.joiner.resolve(question.resource) if question.resource else ""
+                key = self.names.resolve(question.resource) if question.resource else ""
                 if session.reads_log:
                     say(Refused(Code.RESOURCE_BUSY, "this session reads the log already: open another one"))
                 else:
@@ -135,11 +137,11 @@ class Desk:
             case control.Check(resource):
                 say(self.tickets.check(session.agent, resource))
             case control.ReportEnd(resource, launch, keeper):
-                return self._report_end(session, message_id, self.joiner.resolve(resource), launch, keeper)
+                return self._report_end(session, message_id, self.names.resolve(resource), launch, keeper)
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
                 sender = session.agent
                 return self._ask(
-                    session, message_id, self.joiner.resolve(resource),
+                    session, message_id, self.names.resolve(resource),
                     lambda id_: Admit(sender, id_, fence, launch, keeper, command),
                 )  # fmt: skip
         return None
@@ -147,7 +149,7 @@ class Desk:
     # --- answers ----------------------------------------------------------------------------
     def status_text(self, session: Session, resource: str) -> Text:
         """The answer to a STATUS message."""
-        keys = [self.joiner.resolve(resource)] if resource else self._shown()
+        keys = [self.names.resolve(resource)] if resource else self._shown()
         now_ms = self._supervisor.clock.wall_ms()
         lines = [views.summary_line(self.tickets.resource(key), now_ms) for key in keys]
         return Text("\n".join(lines) or "no resource is declared or in use")
@@ -180,7 +182,7 @@ class Desk:
         )
 
     def _status(self, called: str) -> control.StatusReply | Refused:
-        keys = [self.joiner.resolve(called)] if called else self._shown()
+        keys = [self.names.resolve(called)] if called else self._shown()
         declared, now_ms = self._supervisor.config.resources, self._supervisor.clock.wall_ms()
         return control.StatusReply(
             tuple(views.status_of(self.tickets.resource(key), key in declared, now_ms) for key in keys)
@@ -210,7 +212,7 @@ class Desk:
         return control.AgentsReply(tuple(rows))
 
     def _logs(self, session: Session, called: str) -> control.LogsReply | Refused:
-        keys = [self.joiner.resolve(called)] if called else self._supervisor.resources_of(session.agent)
+        keys = [self.names.resolve(called)] if called else self._supervisor.resources_of(session.agent)
         for key in keys:
             for unit in self.tickets.resource(key).units:
                 launch = unit.step.launch if unit.step is not None and unit.step.launch else ""
@@ -253,7 +255,7 @@ class Desk:
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""
-        key = self.joiner.resolve(called)
+        key = self.names.resolve(called)
         resource = self.tickets.resource(key)
         why = tuple(unit.why for unit in resource.units if unit.state is UnitState.RECOVERY_REQUIRED)
         expected = hashlib.blake2b("\0".join((key, *why)).encode(), digest_size=3).hexdigest()

@@ -15,6 +15,7 @@ from interlock.coordinator import rates
 from interlock.coordinator.actor import Item
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
+from interlock.coordinator.naming import No
 from interlock.coordinator.records import DEAD
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
@@ -23,7 +24,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
 from interlock.protocol.durations import format_duration
 from interlock.protocol.envelope import Envelope, read_wire_time
-from interlock.protocol.grammar import BadText, checked, parse, split_resource
+from interlock.protocol.grammar import BadText, checked, parse
 from interlock.protocol.identity import Presence
 from interlock.protocol.inbox import Post
 from interlock.protocol.messages import (
@@ -46,21 +47,13 @@ from interlock.protocol.messages import (
     Status,
     ToCoordinator,
 )
-from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, is_key, nearest, why_not_resource
+from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest
 from interlock.protocol.registry import Join
 from interlock.protocol.resource_commands import Mail
-from interlock.protocol.resource_state import UnitState, find_ticket, queued_of, unit_of
+from interlock.protocol.resource_state import UnitState, find_ticket, unit_of
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,63}")
 _bodies = msgspec.json.Decoder(ToCoordinator)
-
-
-class No(Exception):
-    """An expected no on the way to a mailbox."""
-
-    def __init__(self, code: Code, why: str) -> None:
-        super().__init__(why)
-        self.refusal = Refused(code, why)
 
 
 class Router:
@@ -69,6 +62,7 @@ class Router:
     def __init__(self, supervisor: Supervisor, desk: Desk) -> None:
         self._supervisor = supervisor
         self._desk = desk
+        self._names = desk.names
         self._rate = rates.of_agents(supervisor.clock)
         self._pair_rate = rates.of_pairs(supervisor.clock)
 
@@ -199,9 +193,9 @@ class Router:
             why = "handing over to a chosen agent and controllers come with a later version: RELEASE serves the queue"
             raise No(Code.CAPABILITY_DENIED, why)
         if isinstance(message, Extend) and not message.resource:
-            message = self._extended(message, sender)
-        called = message.resource or self._the_only_one(message, sender)
-        key = self.resolve(called)
+            message = self._names.extended(message, sender)
+        called = message.resource or self._names.the_only_one(message, sender)
+        key = self._names.resolve(called)
         body = msgspec.structs.replace(message, resource=key)
         if isinstance(body, Request):
             body = self._request(body, called, key, session)
@@ -232,61 +226,6 @@ class Router:
             body, worktree=real or body.worktree, process=ancestors[0] if ancestors else None
         )
 
-    def resolve(self, called: str) -> str:
-        """The full key of what an agent calls a resource. Source: contract §1."""
-        if "," in called:
-            why = "several resources in one REQUEST come with a later version: ask for one at a time"
-            raise No(Code.CAPABILITY_DENIED, why)
-        why_not = why_not_resource(called)
-        if why_not is not None:
-            raise No(Code.BAD_MESSAGE, why_not)
-        if is_key(called):
-            return called
-        declared = {key.rpartition("/")[2]: key for key in self._supervisor.config.resources}
-        if called in declared:
-            return declared[called]
-        close = nearest(called, declared)
-        if close:
-            hint = f"did you mean {' or '.join(close)}?"
-        elif declared:
-            hint = f"declared are {', '.join(sorted(declared)[:8])}"
-        else:
-            hint = "nothing is declared in bus.toml"
-        raise No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
-
-    def _extended(self, message: Extend, sender: str) -> Extend:
-        """The first word of an EXTEND is a resource only if the sender holds it."""
-        word, rest = split_resource(message.purpose)
-        for called, key in self._held(sender):
-            if word in {called, key}:
-                return msgspec.structs.replace(message, resource=word, purpose=rest)
-        return message
-
-    def _the_only_one(self, message: ToCoordinator, sender: str) -> str:
-        """Where no resource is named: the one that the sender holds, or waits for to cancel."""
-        mine = self._held(sender)
-        if isinstance(message, Cancel) or not mine:
-            mine = self._waiting(sender) or mine
-        if len(mine) == 1:
-            return mine[0][0]
-        if not mine:
-            raise No(Code.NOT_HOLDER, f"{sender} holds nothing and waits for nothing: bus request RESOURCE")
-        raise No(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(called for called, _ in mine)}")
-
-    def _held(self, sender: str) -> list[tuple[str, str]]:
-        """(as called, key) of what the sender holds or has prepared, `bus run` left out."""
-        world, found = self._supervisor.world, []
-        for key in self._supervisor.resources_of(sender):
-            unit = unit_of(world.resources[key], sender)
-            if unit is not None and unit.ticket is not None:
-                found.append((unit.ticket.called, key))
-        return found
-
-    def _waiting(self, sender: str) -> list[tuple[str, str]]:
-        world = self._supervisor.world
-        tickets = [(queued_of(world.resources[key], sender), key) for key in self._supervisor.resources_of(sender)]
-        return [(ticket.called, key) for ticket, key in tickets if ticket is not None]
-
     # --- ids --------------------------------------------------------------------------------
     def _fresh(self, message_id: str, way: str, content: str) -> str:
         """The digest of a message; the same id with other content is refused."""
@@ -300,7 +239,7 @@ class Router:
 
     def _done_before(self, session: Session, message_id: str, sender: str, called: str, body: ToCoordinator) -> bool:
         """The same message again: it is never done again, and is answered with what is true now."""
-        resource = self._supervisor.world.resource(self.resolve(called))
+        resource = self._supervisor.world.resource(self._names.resolve(called))
         answer: FromBus | None = None
         match body:
             case Request():

@@ -5,7 +5,6 @@
 `tell` never waits. Messages of agents come through `router.py`, questions to the bus itself through `desk.py`.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -17,17 +16,16 @@ from anyio.abc import TaskGroup
 from interlock.coordinator.actor import Actor, Item
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
+from interlock.coordinator.dispatcher import RETRY_SECONDS, Dispatcher
 from interlock.coordinator.effects import Effects
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
 from interlock.coordinator.records import CameUp, Entry, WentDown
 from interlock.coordinator.session import Session, answer_frame
+from interlock.coordinator.stopping_servers import end_servers
 from interlock.coordinator.take_up import departed, take_up
 from interlock.coordinator.timer import Timer
 from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, World
-from interlock.protocol import inbox as inboxes
-from interlock.protocol import registry as registries
-from interlock.protocol import resource as resources
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
@@ -42,7 +40,6 @@ from interlock.protocol.resource_commands import (
     Define,
     Heard,
     Order,
-    StopServers,
     Tick,
     WrapperGone,
 )
@@ -50,10 +47,7 @@ from interlock.protocol.resource_events import Down, Finished, Requested, Starte
 from interlock.protocol.resource_state import (
     Launch,
     Resource,
-    StepKind,
     Ticket,
-    Unit,
-    UnitState,
     concerns,
     wants_to_hear,
 )
@@ -61,7 +55,6 @@ from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
 Hear = Callable[[FromBus], None]
-RETRY_SECONDS = 1.0  # a full disk is tried again this often
 
 
 class Supervisor:
@@ -77,15 +70,11 @@ class Supervisor:
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
-        self._actors: dict[str, Actor] = {}
+        self.dispatcher = Dispatcher(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
         self._tasks: TaskGroup | None = None
-        self._actor_idle = anyio.Event()
-        self._ready: deque[Actor] = deque()
-        self._written: deque[tuple[Actor, Staged]] = deque()
-        self._wake = anyio.Event()
 
     @property
     def world(self) -> World:
@@ -96,7 +85,7 @@ class Supervisor:
         """Claim the journal, then take up everything that the last supervisor left under way."""
         self._tasks = tasks
         tasks.start_soon(self.timer.run)
-        tasks.start_soon(self._pump)
+        tasks.start_soon(self.dispatcher.run)
         self.world.term += 1
         if not await self._record(CameUp(self.world.term, self.pid)):
             self.spawn(self._claim_later)
@@ -109,12 +98,11 @@ class Supervisor:
     async def stop(self, *, stop_servers: bool = False) -> None:
         """Let what is under way end in order, and record it. Servers keep running unless told."""
         if stop_servers:
-            await self._stop_servers()
+            await end_servers(self)
         for session in list(self.sessions):
             session.close()
         with anyio.move_on_after(5):
-            while any(actor.mailbox or actor.is_busy() for actor in self._actors.values()):
-                await self._actor_idle.wait()
+            await self.dispatcher.quiet()
         await self._record(WentDown(self.world.term))
         self.journal.finish()
 
@@ -135,13 +123,7 @@ class Supervisor:
         Returns:
             False where the mailbox is full: nothing was taken.
         """
-        actor = self._actors.get(address)
-        if actor is None:
-            actor = self._actors[address] = Actor(address, _machine(address), self)
-        if not actor.mailbox.put(item or Item(command), urgent=urgent or item is None):
-            return False
-        self._schedule(actor)
-        return True
+        return self.dispatcher.put(address, item or Item(command), urgent=urgent or item is None)
 
     async def ask(self, address: str, make: Callable[[str], Any]) -> FromBus:
         """Tell an actor something of the bus's own and wait for its answer."""
@@ -177,7 +159,7 @@ class Supervisor:
 
     def define_if_new(self, key: str) -> None:
         """A resource that is heard of for the first time learns its definition first."""
-        if key not in self.world.resources and key not in self._actors:
+        if key not in self.world.resources and not self.dispatcher.knows(key):
             self.define(key)
 
     def heard(self, agent: str) -> None:
@@ -229,55 +211,6 @@ class Supervisor:
         now = wire_time(self.clock.wall_ms())
         session.push(answer_frame(new_id(), now, session.agent, body, message_id, notes))
         session.answered(message_id)
-
-    # --- steps ------------------------------------------------------------------------------
-    def later(self, actor: Actor, staged: Staged) -> None:
-        """An actor's entry is on disk, or certainly not. The journal goes on at once; the actor in its turn."""
-        self._written.append((actor, staged))
-        self._wake.set()
-
-    def again(self, actor: Actor) -> None:
-        """The journal could not write: let the actor rest, then try again what must not be lost."""
-
-        async def after_a_while() -> None:
-            await anyio.sleep(RETRY_SECONDS)
-            actor.is_scheduled = False
-            self._next(actor)
-
-        if self._tasks is not None and actor.mailbox:
-            actor.is_scheduled = True
-            self._tasks.start_soon(after_a_while)
-
-    async def _pump(self) -> None:
-        """Give every actor its turn: first those whose entries are written, then those for whom something waits."""
-        while True:
-            await self._wake.wait()
-            self._wake = anyio.Event()
-            while self._written:
-                actor, staged = self._written.popleft()
-                actor.written(staged)
-                self._next(actor)
-            for _ in range(len(self._ready)):
-                actor = self._ready.popleft()
-                actor.is_scheduled = False
-                actor.step()
-                self._next(actor)
-
-    def _schedule(self, actor: Actor) -> None:
-        if not actor.is_scheduled and not actor.is_busy():
-            actor.is_scheduled = True
-            self._ready.append(actor)
-            self._wake.set()
-
-    def _next(self, actor: Actor) -> None:
-        """Another turn if something waits; else, idle is a row and no actor."""
-        if actor.mailbox:
-            self._schedule(actor)
-        elif not actor.is_busy():
-            if actor.may_go() and self._actors.get(actor.address) is actor:
-                del self._actors[actor.address]
-            self._actor_idle.set()
-            self._actor_idle = anyio.Event()
 
     # --- after a decision is durable --------------------------------------------------------
     def answer(self, message_id: str, to: str, body: FromBus) -> None:
@@ -394,33 +327,3 @@ class Supervisor:
         staged = self.journal.stage(Entry(SUPERVISOR, (event,)), None)
         await staged.wait()
         return not staged.failure
-
-    async def _stop_servers(self) -> None:
-        """Stop what runs, and what is only just being started."""
-        self.effects.halt()
-        with anyio.move_on_after(self._stop_bound_s()):
-            while busy := self._with_servers():
-                for key in busy:
-                    self.tell(key, StopServers())
-                await self.journal.committed()
-
-    def _with_servers(self) -> list[str]:
-        def runs(unit: Unit) -> bool:
-            step = unit.step
-            begun = step is not None and (step.kind is not StepKind.START or step.launch != "")
-            return (unit.server is not None or begun) and unit.state is not UnitState.RECOVERY_REQUIRED
-
-        return [key for key, resource in self.world.resources.items() if any(runs(unit) for unit in resource.units)]
-
-    def _stop_bound_s(self) -> float:
-        servers = [each.server for each in self.config.resources.values() if each.server is not None]
-        return 15 + max((server.stop_timeout_ms for server in servers), default=0) / 1000
-
-
-def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:
-    """The catalogue: which machine an address runs."""
-    if address == REGISTRY:
-        return registries.decide
-    if address.startswith(INBOX):
-        return inboxes.decide
-    return resources.decide

@@ -1,9 +1,8 @@
 """Tickets: what is true, for one agent, of what it holds and waits for. Reads committed state; changes nothing but
 that what was said here is not shown as news again."""
 
-from typing import Protocol
-
 from interlock.coordinator import views
+from interlock.coordinator.naming import Names
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import INBOX
@@ -19,19 +18,12 @@ from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState,
 EVERYTHING = "*"  # follow whatever comes; no resource can have that name
 
 
-class Names(Protocol):
-    """What a resource's name means."""
-
-    def resolve(self, called: str) -> str: ...
-
-
 class Tickets:
     """One per bus."""
 
-    names: Names
-
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, names: Names) -> None:
         self._supervisor = supervisor
+        self._names = names
 
     def truth(self, agent: str, key: str, called: str) -> FromBus:
         """What is true of an agent's ticket for a resource: GRANTED, QUEUED, REVOKED, or that there is none."""
@@ -54,7 +46,7 @@ class Tickets:
             self._supervisor.followers.setdefault(session.agent, set()).add(session)
         if resource == EVERYTHING:
             return Text("following")
-        key = self.names.resolve(resource) if resource else self._my_ticket(session.agent)
+        key = self._names.resolve(resource) if resource else self._my_ticket(session.agent)
         if isinstance(key, Refused):
             return key
         if follow:
@@ -66,7 +58,7 @@ class Tickets:
 
     def check(self, agent: str, called: str) -> FromBus:
         """Yours now and ready, or a refusal that says when and why not."""
-        key = self.names.resolve(called)
+        key = self._names.resolve(called)
         truth = self.truth(agent, key, called)
         match truth:
             case Granted():

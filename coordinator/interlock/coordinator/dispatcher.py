@@ -1,0 +1,113 @@
+"""The dispatcher: whose turn it is. It owns the actors, which exist only while they have something to do.
+
+    put ──▶ mailbox ──▶ (ready) ──▶ step ──▶ journal ──▶ (written) ──▶ follow up ──▶ the next step, or gone
+
+One task gives all of them their turns; nothing in a turn waits.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from interlock.coordinator.actor import Actor, Host, Item
+from interlock.coordinator.journal import Staged
+from interlock.coordinator.world import INBOX, REGISTRY
+from interlock.protocol import inbox as inboxes
+from interlock.protocol import registry as registries
+from interlock.protocol import resource as resources
+from interlock.protocol.outcome import Outcome
+
+RETRY_SECONDS = 1.0  # a full disk is tried again this often
+
+
+class Dispatcher:
+    """One per bus. Args: host: what its actors need of the supervisor."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._actors: dict[str, Actor] = {}
+        self._ready: deque[Actor] = deque()
+        self._written: deque[tuple[Actor, Staged]] = deque()
+        self._wake = anyio.Event()
+        self._idle = anyio.Event()
+        self._tasks: TaskGroup | None = None
+
+    def knows(self, address: str) -> bool:
+        """It has something to do, or had a fault a moment ago."""
+        return address in self._actors
+
+    def put(self, address: str, item: Item, *, urgent: bool) -> bool:
+        """Put an item into an actor's mailbox; False where there is no room, and nothing was taken."""
+        actor = self._actors.get(address)
+        if actor is None:
+            actor = self._actors[address] = Actor(address, _machine(address), self._host, self)
+        if not actor.mailbox.put(item, urgent=urgent):
+            return False
+        self._schedule(actor)
+        return True
+
+    async def quiet(self) -> None:
+        """Wait until nothing waits and nothing is on its way to the disk."""
+        while any(actor.mailbox or actor.is_busy() for actor in self._actors.values()):
+            await self._idle.wait()
+
+    def later(self, actor: Actor, staged: Staged) -> None:
+        """An actor's entry is on disk, or certainly not. The journal goes on at once; the actor in its turn."""
+        self._written.append((actor, staged))
+        self._wake.set()
+
+    def again(self, actor: Actor) -> None:
+        """The journal could not write: let the actor rest, then try again what must not be lost."""
+
+        async def after_a_while() -> None:
+            await anyio.sleep(RETRY_SECONDS)
+            actor.is_scheduled = False
+            self._next(actor)
+
+        if self._tasks is not None and actor.mailbox:
+            actor.is_scheduled = True
+            self._tasks.start_soon(after_a_while)
+
+    async def run(self) -> None:
+        """Give every actor its turn: first those whose entries are written, then those for whom something waits."""
+        async with anyio.create_task_group() as self._tasks:
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                while self._written:
+                    actor, staged = self._written.popleft()
+                    actor.written(staged)
+                    self._next(actor)
+                for _ in range(len(self._ready)):
+                    actor = self._ready.popleft()
+                    actor.is_scheduled = False
+                    actor.step()
+                    self._next(actor)
+
+    def _schedule(self, actor: Actor) -> None:
+        if not actor.is_scheduled and not actor.is_busy():
+            actor.is_scheduled = True
+            self._ready.append(actor)
+            self._wake.set()
+
+    def _next(self, actor: Actor) -> None:
+        """Another turn if something waits; else, idle is a row and no actor."""
+        if actor.mailbox:
+            self._schedule(actor)
+        elif not actor.is_busy():
+            if actor.may_go() and self._actors.get(actor.address) is actor:
+                del self._actors[actor.address]
+            self._idle.set()
+            self._idle = anyio.Event()
+
+
+def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:
+    """The catalogue: which machine an address runs."""
+    if address == REGISTRY:
+        return registries.decide
+    if address.startswith(INBOX):
+        return inboxes.decide
+    return resources.decide
