@@ -121,7 +121,7 @@ def test_a_kill_at_rest_changes_nothing(make_scene: Callable[..., Scene]) -> Non
 
 def test_a_kill_while_the_old_server_is_being_stopped(make_scene: Callable[..., Scene]) -> None:
     # given a server that ignores SIGTERM, and a stop in progress
-    scene = make_scene(options="--deaf", more='stop_timeout = "1500ms"')
+    scene = make_scene(options="--deaf", more='stop_timeout = "1s"')
     waiter = scene.wait_and_fetch("B")
     scene.bus.tell("A", "RELEASE server-loop")
     scene.log.until("step_started", kind="stop")
@@ -163,7 +163,7 @@ def test_a_kill_while_a_stranger_holds_the_port(make_scene: Callable[..., Scene]
 
 def test_a_kill_while_the_new_server_builds(make_scene: Callable[..., Scene]) -> None:
     # given a server that takes its time
-    scene = make_scene(options="--build-s 1")
+    scene = make_scene(options="--build-s 0.7")
     waiter = scene.wait_and_fetch("B")
     first = scene.log.until("launch_started")
     scene.bus.tell("A", "RELEASE server-loop")
@@ -186,7 +186,7 @@ UP, GRANTED, CLAIMED = '"type":"launch_started"', '"type":"granted","agent":"B"'
     ("when", "number", "text"),
     [
         pytest.param("before", 1, STOP, id="before the release is on record", marks=pytest.mark.slow),
-        pytest.param("after", 1, STOP, id="the stop is on record"),
+        pytest.param("after", 1, STOP, id="the stop is on record", marks=pytest.mark.slow),
         pytest.param("before", 1, START, id="the old server is gone, which is not on record"),
         pytest.param("after", 1, START, id="the start is on record", marks=pytest.mark.slow),
         pytest.param("before", 2, UP, id="the keeper is up, which is not on record", marks=pytest.mark.slow),
@@ -299,7 +299,12 @@ def test_a_command_under_way_is_not_touched_by_a_kill_of_the_supervisor(
 
 
 @pytest.mark.parametrize(
-    ("when", "text"), [("before", '"type":"finished"'), ("after", '"type":"started"'), ("after", '"type":"finished"')]
+    ("when", "text"),
+    [
+        ("before", '"type":"finished"'),
+        pytest.param("after", '"type":"started"', marks=pytest.mark.slow),
+        pytest.param("after", '"type":"finished"', marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_is_taken_up_by_a_supervisor_started_at_any_of_its_records(
     bus: Bus, home: Home, follow: Follow, when: str, text: str
