@@ -215,10 +215,10 @@ class Bus:
                 if stream is not None:
                     with contextlib.suppress(OSError, ValueError):
                         stream.close()
-        if (self.home / "bus.db").exists() and self.processes():
-            if self("down", "--stop-servers").out == "not running\n":  # killed by the test: servers may live
-                self("up")
-                self("down", "--stop-servers")
+        begun = (self.home / "bus.db").exists() and bool(self.processes())
+        if begun and self("down", "--stop-servers").out == "not running\n":  # killed by the test: servers may live
+            self("up")
+            self("down", "--stop-servers")
         left = [each for each in self.processes() if not ends(each.pid, 5)]
         said = [_describe(each) for each in left]
         for each in left:

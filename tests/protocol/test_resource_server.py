@@ -60,7 +60,7 @@ FAILING = [
     Row("a failed stop is the operator's", STOPPING, "5s step fails a child lives", "recovery_required", "bob< QUEUED", "recovery_required [bob]", S, ""),
     Row("the queue keeps its order", f"{STOPPING}; 4s cyd REQUEST loop /w3", "5s step fails unproved x", "recovery_required", "bob< QUEUED, cyd< QUEUED", "recovery_required [bob cyd]", S, ""),
     Row("a person confirms: the next is served", DOUBT, "9s person confirms", "recovered step_started", "person RELEASED", "preparing bob", S, "start /w2"),
-    Row("a stranger on the port is named", STARTING, "1s port held by pid 9", "blocked", "", "preparing ann", S, ""),
+    Row("a stranger on the port is named", STARTING, "1s port held by pid 9", "blocked", "ann< QUEUED", "preparing ann", S, ""),
     Row("… once", f"{STARTING}; 1s port held by pid 9", "3s port held by pid 9", "", "", "preparing ann", S, ""),
     Row("… until it has left", f"{STARTING}; 1s port held by pid 9", "5s port free", "blocked", "", "preparing ann", S, ""),
 ]  # fmt: skip

@@ -265,12 +265,7 @@ class Run(Agent):
             self.story.machine.end(tree)
         if self.process in self.story.machine.alive and self.state == "running":
             self.state = "ended"
-            body = {
-                "type": "ENDED",
-                "resource": self.key,
-                "launch": self.launch,
-                "keeper": msgspec.to_builtins(tree.keeper),
-            }
+            body = {"type": "ENDED", "resource": self.key, "launch": self.launch}
             self.post(body, "supervisor", f"{self.id}-end")
 
     def finish(self) -> None:

@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder
+from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.process import identify
@@ -133,7 +134,8 @@ class Service:
                 await tasks.start(door.serve)
                 self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
                 tasks.start_soon(self._hear_signals, supervisor)
-                log.info("ready", pid=me.pid, home=str(self._home.root))
+                swept = sweep(self._home, journal.world, config.keep)
+                log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
                 self._ready()
                 await supervisor.stopping.wait()
                 log.info("going_down")

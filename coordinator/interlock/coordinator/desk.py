@@ -20,7 +20,6 @@ from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
 from interlock.protocol.envelope import Envelope, Hello, wire_time
-from interlock.protocol.identity import Identity
 from interlock.protocol.inbox import Ack, Deliver, Letter, state_of
 from interlock.protocol.limits import (
     INBOX_BYTES_A_CALL,
@@ -136,8 +135,8 @@ class Desk:
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
                 say(self.tickets.check(session.agent, resource))
-            case control.ReportEnd(resource, launch, keeper):
-                return self._report_end(session, message_id, self.names.resolve(resource), launch, keeper)
+            case control.ReportEnd(resource, launch):
+                return self._report_end(session, message_id, self.names.resolve(resource), launch)
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
                 sender = session.agent
                 return self._ask(
@@ -247,10 +246,12 @@ class Desk:
     async def _ask(self, session: Session, message_id: str, address: str, make: Callable[[str], Any]) -> None:
         self._supervisor.say(session, message_id, await self._supervisor.ask(address, make))
 
-    async def _report_end(self, session: Session, message_id: str, key: str, launch: str, keeper: Identity) -> None:
-        """Look at what the keeper left, and answer once that is decided: the wrapper's exit then means it is over."""
-        gone = await self._supervisor.effects.launch_result(launch, keeper)
-        self._supervisor.tell(key, gone)
+    async def _report_end(self, session: Session, message_id: str, key: str, launch: str) -> None:
+        """Look at what the keeper on record left, and answer once that is decided: our answer means it is over."""
+        units = self.tickets.resource(key).units
+        known = next((unit.launches[launch] for unit in units if launch in unit.launches), None)
+        if known is not None:
+            self._supervisor.tell(key, await self._supervisor.effects.launch_result(launch, known.keeper))
         await self._ask(session, message_id, key, lambda id_: Sync(id_, session.agent))
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:

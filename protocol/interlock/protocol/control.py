@@ -90,7 +90,6 @@ class ReportEnd(msgspec.Struct, frozen=True, tag="ENDED"):
 
     resource: str
     launch: str
-    keeper: Identity
 
 
 class GoDown(msgspec.Struct, frozen=True, omit_defaults=True, tag="DOWN"):

@@ -130,9 +130,12 @@ def step_failure(draft: Draft, command: StepFailure) -> None:
 
 
 def port_blocked(draft: Draft, command: PortBlocked) -> None:
+    """Who waits for the start is told who holds its port, and that this is not for the bus to end."""
     unit = draft.state.unit(command.unit)
     if unit.step is not None and unit.step.number == command.step and unit.blocked != command.who:
         draft.event(Blocked(unit.name, command.who))
+        if command.who and unit.ticket is not None:
+            draft.tell(unit.ticket, queued(draft, unit.ticket))
 
 
 def server_gone(draft: Draft, command: ServerGone) -> None:

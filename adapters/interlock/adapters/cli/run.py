@@ -13,7 +13,6 @@ import secrets
 import signal
 import time
 from types import FrameType
-from typing import Any
 
 import typer
 
@@ -202,7 +201,7 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
     if ended and not gone:
         say_err(f"bus: processes of {words[0]} are left in the background: {resource} stays taken until they end")
     elif gone and not granted.get("shared"):
-        _report(connection, granted["key"], launch, identity)
+        _report(connection, granted["key"], launch)
     return code
 
 
@@ -218,9 +217,9 @@ def _variables(connection: Connection, granted: Frame) -> dict[str, str]:
     }
 
 
-def _report(connection: Connection, key: str, launch: str, keeper: Any) -> None:
+def _report(connection: Connection, key: str, launch: str) -> None:
     """Tell the bus that the tree is gone, so that our exit means that the resource is free. It would notice anyway."""
-    body = {"type": "ENDED", "resource": key, "launch": launch, "keeper": keeper}
+    body = {"type": "ENDED", "resource": key, "launch": launch}
     with contextlib.suppress(Failure, Lost):
         connection.ask("supervisor", body=body, again=False)
 

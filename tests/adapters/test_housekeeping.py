@@ -1,0 +1,48 @@
+"""Housekeeping: old leftovers go, and nothing that anybody may still ask for."""
+
+import os
+from pathlib import Path
+
+from interlock.adapters.housekeeping import sweep
+from interlock.adapters.paths import Home
+from interlock.coordinator.world import World
+from interlock.protocol.definition import ServerDefinition
+from interlock.protocol.identity import Identity
+from interlock.protocol.resource_state import Resource, Server, Unit
+
+DAY_MS = 86_400_000
+KEEPER = Identity("machine", "boot", 1, 1, 1)
+
+
+def made(home: Home, name: str, *, days_old: int) -> Path:
+    folder = home.launches if name.endswith(".jsonl") else home.logs
+    path = folder / name
+    path.write_text("x")
+    at = path.stat().st_mtime - days_old * DAY_MS / 1000
+    os.utime(path, (at, at))
+    return path
+
+
+def test_old_leftovers_go_and_what_is_known_or_new_stays(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    server = Server("live", KEEPER, "/w", ServerDefinition("run"))
+    world = World(resources={"machine/x": Resource("machine/x", units=(Unit("", server=server),))})
+    gone = [made(home, "old.jsonl", days_old=2), made(home, "old.log", days_old=40)]
+    stays = [
+        made(home, "live.jsonl", days_old=100),
+        made(home, "live.log", days_old=100),
+        made(home, "new.jsonl", days_old=0),
+        made(home, "recent.log", days_old=29),
+        made(home, "supervisor.log", days_old=100),
+        made(home, "notes.txt", days_old=100),
+    ]
+    outside = tmp_path / "outside.log"
+    outside.write_text("x")
+    os.utime(outside, (0, 0))
+    (home.logs / "link.log").symlink_to(outside)
+
+    assert sweep(home, world, 30 * DAY_MS) == 2
+
+    assert not any(path.exists() for path in gone)
+    assert all(path.exists() for path in [*stays, outside])
