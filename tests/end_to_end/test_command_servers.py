@@ -108,7 +108,7 @@ def test_recovering_is_for_a_person_at_a_terminal_who_has_looked(
     one, two = repository.worktrees(2)
     log = follow()
     bus.ok("request", "server-loop", "--wait", "20s", cwd=one, agent="A")
-    keeper = psutil.Process(bus.status("server-loop")["reach"]["pid"])
+    keeper = psutil.Process(bus.status("server-loop")["reach"]["keeper_pid"])
     server = [each for each in keeper.children(recursive=True) if "server.py" in each.cmdline()]
     assert server
     keeper.kill()

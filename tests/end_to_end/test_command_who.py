@@ -205,7 +205,7 @@ def test_leave_gives_everything_to_the_next(bus: Bus) -> None:
     # then
     bus.ok("wait", "machine/leave", "--timeout", "20s", agent="stayer")
     again = bus("request", "machine/leave", agent="leaver")
-    assert (again.code, "joined as leaver" in again.err) == (75, True)
+    assert (again.code, "JOINED leaver" in again.err) == (75, True)
 
 
 def test_news_is_shown_on_stderr_three_at_most_each_once_and_again_on_demand(bus: Bus) -> None:

@@ -190,7 +190,7 @@ def test_the_same_worktree_again_restarts_nothing_and_says_since_when_it_runs(
     out = bus.ok("request", "server-loop", "--wait", "20s", cwd=one, agent="B")
     # then
     after = bus.status("server-loop")["reach"]
-    assert (after["pid"], after["running_since"]) == (before["pid"], before["running_since"])
+    assert (after["keeper_pid"], after["running_since"]) == (before["keeper_pid"], before["running_since"])
     assert executions(one) == 1
     assert ", running since " in out
     assert before["commit"] in out
@@ -288,14 +288,14 @@ def test_servers_go_on_over_bus_down_and_are_taken_along_when_told(
     bus.ok("up")
     ask(bus, "A", one)
     follow().until("granted", agent="A")
-    server = bus.status("server-loop")["reach"]["pid"]
+    server = bus.status("server-loop")["reach"]["keeper_pid"]
     # when
     bus.ok("down")
     # then
     assert fetch(port) == repository.page(one)
     # when
     bus.ok("up")
-    assert bus.status("server-loop")["reach"]["pid"] == server
+    assert bus.status("server-loop")["reach"]["keeper_pid"] == server
     bus.ok("down", "--stop-servers")
     # then
     assert not alive(server)

@@ -45,7 +45,7 @@ class Scene(NamedTuple):
         return {
             "holders": [(each["agent"], each["request_id"], each["fence"]) for each in status["holders"]],
             "queue": [(each["agent"], each["request_id"], each["position"]) for each in status["queue"]],
-            "server": (status["reach"].get("worktree"), status["reach"].get("pid")),
+            "server": (status["reach"].get("worktree"), status["reach"].get("keeper_pid")),
             "unread": [message["id"] for message in self.bus.inbox("D")],
         }
 

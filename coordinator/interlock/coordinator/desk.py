@@ -38,7 +38,6 @@ class Joiner(Protocol):
     """The part of the router that the desk needs."""
 
     async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus: ...
-    def binding_note(self, joined: Joined) -> str: ...
 
 
 class Desk:
@@ -240,7 +239,6 @@ class Desk:
         body = await self.joiner.join(session, name, pid=question.pid, takeover=question.takeover)
         if isinstance(body, Joined):
             session.agent, session.how, session.incarnation = body.agent, "joined just now", body.incarnation
-            session.notes.append(self.joiner.binding_note(body))
         self._supervisor.say(session, message_id, body)
 
     async def _ask(self, session: Session, message_id: str, address: str, make: Callable[[str], Any]) -> None:

@@ -20,6 +20,7 @@ from interlock.coordinator.records import DEAD
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import INBOX, REGISTRY
+from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
 from interlock.protocol.durations import format_duration
@@ -116,7 +117,7 @@ class Router:
             raise No(Code(body.code), body.why)
         if isinstance(body, Joined):
             session.incarnation = body.incarnation
-            session.notes.append(self.binding_note(body))
+            session.notes.append(format_answer(body))
         self._route(session, envelope, sender, message_id)
 
     # --- who ------------------------------------------------------------------------------
@@ -142,14 +143,11 @@ class Router:
             presence = supervisor.effects.probe(known.process)
         process, label = bound if bound is not None else (None, "")
         worktree = session.worktree
-        return await supervisor.ask(REGISTRY, lambda id_: Join(name, process, label, worktree, takeover, presence, id_))
-
-    def binding_note(self, joined: Joined) -> str:
-        """What joining bound to, and what it means where it bound to nothing."""
-        if joined.bound_to:
-            return f"joined as {joined.agent}, bound to {joined.bound_to}"
-        wait = format_duration(3 * self._supervisor.config.poll_every)
-        return f"joined as {joined.agent}, not bound: if you vanish, others wait up to {wait}"
+        body = await supervisor.ask(REGISTRY, lambda id_: Join(name, process, label, worktree, takeover, presence, id_))
+        if isinstance(body, Joined) and not body.bound_to:
+            wait = format_duration(3 * supervisor.config.poll_every)
+            body = msgspec.structs.replace(body, note=f"if you vanish, others wait up to {wait}")
+        return body
 
     def _not_of_the_past(self, session: Session, envelope: Envelope, sender: str) -> None:
         """A message that carries an older incarnation changes nothing."""

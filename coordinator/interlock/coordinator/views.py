@@ -133,7 +133,7 @@ def _reach(resource: Resource) -> dict[str, Any]:
             "commit": server.commit,
             "running_since": wire_time(server.since_ms),
             "alive": server.alive,
-            "pid": server.keeper.pid,
+            "keeper_pid": server.keeper.pid,
         }
     return reach
 

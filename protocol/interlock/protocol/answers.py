@@ -41,13 +41,15 @@ def format_answer(body: FromBus) -> str:
         case Released(resource):
             return f"RELEASED {resource}"
         case Extended(resource, _, _, for_ms):
-            return f"EXTENDED {resource}" + (f" for {format_age(for_ms)}" if for_ms else "")
+            return f"EXTENDED {resource}" + (f" for {_left(for_ms)}" if for_ms else "")
         case Cancelled(resource, _, _, why):
             return f"CANCELLED {resource}" + (f" {why}" if why else "")
         case Admitted(resource, _, fence):
             return f"ADMITTED {resource} (fence {fence})"
-        case Joined(agent, _, bound_to):
-            return f"JOINED {agent} - {f'bound to {bound_to}' if bound_to else 'not bound'}"
+        case Joined(agent, _, bound_to, _, note):
+            return f"JOINED {agent} - " + (
+                f"bound to {bound_to}" if bound_to else f"not bound{f': {note}' if note else ''}"
+            )
         case Left(agent, why):
             return f"LEFT {agent} - {why}"
         case Sent(to, id_, state):
@@ -68,7 +70,7 @@ def _reach(granted: Granted) -> str:
         parts.append(f" from {quote(granted.worktree)}")
     parts.append(f" (fence {granted.fence}")
     if granted.for_ms:
-        parts.append(f", yours as you said for {format_age(granted.for_ms)}")
+        parts.append(f", yours as you said for {_left(granted.for_ms)}")
     if granted.running_since_ms:
         at = f" at commit {granted.commit}" if granted.commit else ""
         parts.append(f", running since {format_age(granted.running_ms)}{at}")
@@ -89,11 +91,16 @@ def _why_queued(queued: Queued) -> str:
             why = "the last owner's processes are being ended"
         case _ if queued.holder:
             what = f' for "{one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
-            left = f", said {format_age(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
+            left = f", said {_left(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
             why = f"held by {queued.holder} since {format_age(queued.held_ms)}{what}{left}"
         case _:
             why = "others are before you"
     return f"{why}{_sentence(queued.note)}; do not use, start or stop it; next: bus wait {queued.resource}"
+
+
+def _left(ms: int) -> str:
+    """A time that is left, rounded up: what was said a moment ago reads as it was said."""
+    return format_age(ms + 999)
 
 
 def _sentence(note: str) -> str:

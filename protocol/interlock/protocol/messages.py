@@ -215,12 +215,13 @@ class Admitted(msgspec.Struct, frozen=True, tag="ADMITTED"):
 
 
 class Joined(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOINED"):
-    """You are on the bus. `bound_to` empty: nothing says when you are gone, so silence has to."""
+    """You are on the bus. `bound_to` empty: nothing says when you are gone, so silence has to; see `note`."""
 
     agent: str
     incarnation: int
     bound_to: str = ""
     worktree: str = ""
+    note: str = ""
 
 
 class Left(msgspec.Struct, frozen=True, tag="LEFT"):
