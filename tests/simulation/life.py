@@ -56,6 +56,7 @@ class Life:
         self._steps: Steps | None = None
         self._tasks: TaskGroup | None = None
         self._dead = False
+        self._wires: list[Wire] = []
 
     async def run(self) -> None:
         story = self._story
@@ -75,10 +76,13 @@ class Life:
                 self._dead = True
                 if self._steps is not None:
                     self._steps.die()
+                for wire in self._wires:  # its process ends
+                    wire.cut()
                 self.ready.set()
 
     def serve(self, wire: Wire, agent: Agent) -> None:
         if self._tasks is not None and not self._dead:
+            self._wires.append(wire)
             wire.lead_to(StreamSession(self._door, lambda transport: agent))
 
     def die(self) -> None:
@@ -110,6 +114,8 @@ class Life:
         door = Paper()
         session = Session(FakeCaller(), door)
         for code in ("", "code"):
+            if self._dead:
+                return
             ask = {"type": "RECOVER", "resource": key}
             if code and frames:
                 ask["code"] = frames[-1]["body"].get("code", "")

@@ -33,9 +33,8 @@ def command(resource: str = typer.Argument("")) -> int:
         reach = each["reach"]
         if reach.get("worktree"):
             at = f" at commit {reach['commit']}" if reach.get("commit") else ""
-            say_out(
-                f"{short_name(each['resource'])} runs from {one_line(reach['worktree'])}{at} (keeper pid {reach['keeper_pid']})"
-            )
+            place = one_line(reach["worktree"])
+            say_out(f"{short_name(each['resource'])} runs from {place}{at} (keeper pid {reach['keeper_pid']})")
         if each.get("why"):
             say_out(f"{short_name(each['resource'])}: {one_line(each['why'])} - {_mend(each)}")
     return 0
