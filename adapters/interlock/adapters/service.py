@@ -128,20 +128,24 @@ class Service:
             writing.start_soon(journal.run)
             async with anyio.create_task_group() as tasks:
                 supervisor = self._compose(journal, config, tasks)
-                await supervisor.start(tasks)
-                doorkeeper, path = self._door, self._home.socket()
-                door = UnixDoor(path, doorkeeper)
-                await tasks.start(door.serve)
-                self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
-                tasks.start_soon(self._hear_signals, supervisor)
-                swept = sweep(self._home, journal.world, config.keep)
-                log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
-                self._ready()
-                await supervisor.stopping.wait()
-                log.info("going_down")
-                door.remove()
-                await supervisor.stop(stop_servers=self._stop_servers)
-                tasks.cancel_scope.cancel()
+                try:
+                    await supervisor.start(tasks)
+                    doorkeeper, path = self._door, self._home.socket()
+                    door = UnixDoor(path, doorkeeper)
+                    await tasks.start(door.serve)
+                    self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
+                    tasks.start_soon(self._hear_signals, supervisor)
+                    swept = sweep(self._home, journal.world, config.keep)
+                    log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
+                    self._ready()
+                    await supervisor.stopping.wait()
+                    log.info("going_down")
+                    door.remove()
+                    await supervisor.stop(stop_servers=self._stop_servers)
+                    tasks.cancel_scope.cancel()
+                finally:  # however it ends: nobody is left with a connection that leads nowhere
+                    for session in list(supervisor.sessions):
+                        session.close()
 
     def _compose(self, journal: Journal, config: Config, tasks: TaskGroup) -> Supervisor:
         def tell(key: str, command: Any) -> None:
