@@ -592,8 +592,8 @@ def test_a_torn_or_strange_file_is_read_as_far_as_it_goes(tmp_path: Path) -> Non
 
 
 def test_a_server_gets_nothing_of_an_agent_and_all_of_its_own() -> None:
-    base = {"PATH": "/bin", "BUS_TOKEN": "x", "BUS_AGENT": "ann", "CLAUDECODE": "1", "ANTHROPIC_API_KEY": "k"}
+    base = {"PATH": "/bin", "LC_ALL": "C", "BUS_TOKEN": "x", "CLAUDECODE": "1", "GIT_DIR": "/other", "PORT": "9999"}
 
     environment = server_environment(base, {"BUS_FENCE": "7"})
 
-    assert environment == {"PATH": "/bin", "ANTHROPIC_API_KEY": "k", "BUS_FENCE": "7"}
+    assert environment == {"PATH": "/bin", "LC_ALL": "C", "BUS_FENCE": "7"}

@@ -4,26 +4,29 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 from anyio.abc import TaskGroup
 
 from interlock.adapters.launch_result import read_result
 from interlock.adapters.paths import Home
-from interlock.adapters.process import probe
+from interlock.adapters.process import probe, wait_gone
 from interlock.adapters.resources.server import ServerSteps
-from interlock.adapters.stopping import stop_tree
+from interlock.adapters.stopping import judge
 from interlock.adapters.watcher import Watcher
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.resource_commands import LaunchGone, Order
 from interlock.protocol.resource_state import Server
 
+LEAVING_S = 2.0  # a keeper that has said `gone` leaves at once
+
 
 class LocalEffects:
-    """Implements coordinator.effects.Effects. Args: tell: puts a command into a resource's mailbox."""
+    """Implements coordinator.effects.Effects. Args: tell: puts a command into a resource's mailbox. umask: servers'."""
 
-    def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object]) -> None:
+    def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object], umask: int = -1) -> None:
         self._home = home
         self._watcher = Watcher(tasks)
-        self._servers = ServerSteps(home, tasks, tell)
+        self._servers = ServerSteps(home, tasks, tell, umask)
 
     def begin(self, key: str, order: Order) -> None:
         self._servers.begin(key, order)
@@ -40,9 +43,13 @@ class LocalEffects:
     def probe(self, identity: Identity) -> Presence:
         return probe(identity)
 
-    async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
+    async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone | None:
         path = self._home.launches / f"{launch}.jsonl"
-        stopped = await stop_tree(keeper, path, 0, launch)
+        with anyio.move_on_after(LEAVING_S):
+            await wait_gone(keeper)
+        stopped = judge(keeper, path, launch)
+        if stopped is None:
+            return None
         result = read_result(path)
         code = result.code if result.signal is None else 128 + result.signal
         return LaunchGone(launch, stopped.proved, code if result.ended else None, stopped.evidence)

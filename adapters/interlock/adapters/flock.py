@@ -3,6 +3,7 @@
 No child inherits it, and nothing is decided by the content alone: a pid in a file proves nothing.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -19,7 +20,10 @@ class HomeLock:
 
     def acquire(self) -> bool:
         """Take it, or say that another process has it. Raises OSError where the file cannot be opened."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "no regular file: move it away")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -244,6 +244,8 @@ class Keeper:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self.terminate)
+        # A caller that ignored SIGHUP (nohup) meant its command too.
+        self.meant = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
         for name in DEAF:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -335,7 +337,7 @@ class Keeper:
         os.environ.pop("PATH", None)
         if "PATH" in environment:
             os.environ["PATH"] = environment["PATH"]  # where posix_spawnp looks
-        ignored = [signum for signum in signal.valid_signals() if signal.getsignal(signum) is signal.SIG_IGN]
+        ignored = [s for s in signal.valid_signals() if signal.getsignal(s) is signal.SIG_IGN and s not in self.meant]
         os.chdir(spec.cwd)
         try:
             self.leader = os.posix_spawnp(

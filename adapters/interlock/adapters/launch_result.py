@@ -109,7 +109,7 @@ def read_result(path: Path) -> LaunchResult:
     """
     try:
         lines = path.read_bytes().split(b"\n")
-    except OSError:
+    except (OSError, ValueError):
         return LaunchResult()
     result = LaunchResult()
     for line in lines:

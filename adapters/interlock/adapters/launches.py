@@ -39,18 +39,11 @@ from interlock.protocol.identity import Identity
 KEEPER = Path(__file__).with_name("keeper.py")
 UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
 LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
-CLIENT_PREFIXES = (  # BUS_*, and what agents' clients and runners set for what they start; API keys are the user's
-    "BUS_",
-    "AI_AGENT",
-    "CLAUDE",
-    "CODEX_",
-    "COPILOT_",
-    "CURSOR_AGENT",
-    "CURSOR_TRACE_ID",
-    "GEMINI_CLI",
-    "OPENCODE",
-    "RUNNER_TRACKING_ID",  # GitHub's runner kills whatever carries it when its job ends
-)
+KEPT_NAMES = frozenset(  # what a program of this user needs, whoever's command happened to start the supervisor
+    ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSH_AUTH_SOCK", "DISPLAY",
+     "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+)  # fmt: skip
+KEPT_PREFIXES = ("LC_", "XDG_")
 
 __all__ = [
     "Ended",
@@ -239,7 +232,9 @@ def reap() -> None:
     _left[:] = [process for process in _left if process.poll() is None]
 
 
-async def start_keeper(spec: LaunchSpec, *, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool) -> Keeper:
+async def start_keeper(
+    spec: LaunchSpec, *, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool, umask: int = -1
+) -> Keeper:
     """Start a keeper and wait until it stands ready; nothing is executed before `Keeper.go`.
 
     Args:
@@ -248,6 +243,7 @@ async def start_keeper(spec: LaunchSpec, *, stdin: Stream, stdout: Stream, stder
         stdout: likewise.
         stderr: likewise.
         new_session: whether it gets a session of its own (a server), or stays in the terminal's (a gated command).
+        umask: for the command; -1: the same as ours.
 
     Returns:
         The keeper, whose identity is known.
@@ -259,7 +255,7 @@ async def start_keeper(spec: LaunchSpec, *, stdin: Stream, stdout: Stream, stder
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     try:
-        process = _spawn(theirs.fileno(), stdin, stdout, stderr, new_session)
+        process = _spawn(theirs.fileno(), stdin, stdout, stderr, new_session, umask)
     except OSError as error:
         ours.close()
         raise LaunchFailed(f"the keeper of launch {spec.launch} cannot be started: {error}") from error
@@ -289,7 +285,9 @@ def _portable(value: Any) -> Any:
     return [_portable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _spawn(control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool) -> subprocess.Popen[bytes]:
+def _spawn(
+    control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool, umask: int
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER), str(control)],
         stdin=stdin,
@@ -298,13 +296,14 @@ def _spawn(control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_sess
         close_fds=True,
         pass_fds=(control,),
         cwd="/",
-        env={name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+        env={name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH") if name in os.environ},
         start_new_session=new_session,
+        umask=umask,
     )
 
 
 def server_environment(base: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """What a server, a step or a supervisor starts with: no caller's BUS_* and none of an agent's client variables.
+    """What a server or a supervisor starts with: nothing of a caller's own (BUS_*, GIT_*, PORT, tokens), see ADR 7.
 
     Args:
         base: usually os.environ.
@@ -313,4 +312,5 @@ def server_environment(base: Mapping[str, str], extra: Mapping[str, str]) -> dic
     Returns:
         A complete environment.
     """
-    return {name: value for name, value in base.items() if not name.startswith(CLIENT_PREFIXES)} | dict(extra)
+    kept = {name: value for name, value in base.items() if name in KEPT_NAMES or name.startswith(KEPT_PREFIXES)}
+    return kept | dict(extra)

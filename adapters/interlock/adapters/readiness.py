@@ -32,7 +32,7 @@ class Readiness:
         """What is not true yet, in a few words; "" once everything is."""
         if not self._line_seen and not self._look_for_line():
             return f"{self._definition.ready_line!r} has not been printed"
-        foreign = self.foreign_port()
+        foreign = await anyio.to_thread.run_sync(self.foreign_port)  # it looks at every process
         if foreign:
             return foreign
         if self._definition.health:

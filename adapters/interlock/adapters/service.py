@@ -4,8 +4,11 @@ lock ──▶ configuration ──▶ journal (replay) ──▶ supervisor ─
 SIGTERM, `bus down`, a lost lock, a journal that cannot go on ──▶ no new messages ──▶ drain ──▶ commit ──▶ leave
 """
 
+import contextlib
 import os
+import resource
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -37,6 +40,7 @@ from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
+OPEN_FILES = 16_384  # ten thousand agents, and room
 CONFIG_BYTES_MAX = 1024 * 1024
 
 
@@ -55,7 +59,9 @@ class AlreadyRunning(Exception):
 def read_config(home: Home) -> Config:
     """Read the home's `bus.toml`; without one every default holds. Raises ConfigError."""
     try:
-        with home.config.open("rb") as file:
+        with open(os.open(home.config, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{home.config}: no regular file: move it away")
             data = file.read(CONFIG_BYTES_MAX + 1)
         text = data.decode()
     except FileNotFoundError:
@@ -72,9 +78,10 @@ def read_config(home: Home) -> Config:
 class Service:
     """One supervisor process. Args: ready: called once connections are taken."""
 
-    def __init__(self, home: Home, ready: Callable[[], None]) -> None:
+    def __init__(self, home: Home, ready: Callable[[], None], umask: int) -> None:
         self._home = home
         self._ready = ready
+        self._umask = umask
         self._lock = HomeLock(home.lock)
         self._stop_servers = False
         self._problem = ""
@@ -151,7 +158,8 @@ class Service:
         def tell(key: str, command: Any) -> None:
             supervisor.tell(key, command)
 
-        supervisor = Supervisor(journal, SystemClock(), config, LocalEffects(self._home, tasks, tell), os.getpid())
+        effects = LocalEffects(self._home, tasks, tell, self._umask)
+        supervisor = Supervisor(journal, SystemClock(), config, effects, os.getpid())
         desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
         router = Router(supervisor, desk)
         desk.joiner = router
@@ -204,7 +212,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def serve(home: Home, *, ready: Callable[[], None], pretty: bool) -> None:
+def serve(home: Home, *, ready: Callable[[], None], pretty: bool, umask: int = -1) -> None:
     """Run a supervisor in this process until it is told to stop. Raises AlreadyRunning or CannotServe."""
     os.chdir("/")
     try:
@@ -212,7 +220,8 @@ def serve(home: Home, *, ready: Callable[[], None], pretty: bool) -> None:
     except BadHome as error:
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
     configure_logs(home.logs / "supervisor.log", pretty=pretty)
-    service = Service(home, ready)
+    _raise_open_files()
+    service = Service(home, ready, umask)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
 
 
@@ -228,3 +237,12 @@ def _uvloop() -> bool:
     except ImportError:
         return False
     return sys.platform != "win32"
+
+
+def _raise_open_files() -> None:
+    """Every connection is a file: ask for as many as the system allows, and leave some for what else is open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

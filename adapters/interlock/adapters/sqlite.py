@@ -137,15 +137,16 @@ class SqliteStore:
     async def prune(self, through_index: int, before_ms: int) -> int:
         """Delete rows from the oldest on while index <= through_index and at_ms < before_ms, never the last row.
 
+        A call takes a bounded number of rows, so that no append waits for long; the next call goes on.
         It stops at the first row that must stay, even where a clock set back made later ones look older: a gap would
         break the chain of hashes. Returns how many went. Raises NotWritten or Unknown, after which some may be gone.
         """
         [(first, keep)] = await self._read(_KEPT, through_index, before_ms)
         if first is None:
             return 0
-        for start in range(first, keep, PRUNE_ROWS):
-            await self._write("DELETE FROM record WHERE idx < ?", min(start + PRUNE_ROWS, keep))
-        return int(keep - first)
+        through = min(first + PRUNE_ROWS, keep)
+        await self._write("DELETE FROM record WHERE idx < ?", through)
+        return int(through - first)
 
     async def close(self) -> None:
         """Checkpoint and let go of the file, from whatever state, in at most CLOSE_S_MAX seconds, without raising."""

@@ -44,11 +44,22 @@ async def stop_tree(keeper: Identity, result: Path, timeout_ms: int, mark: str) 
         send_signal(keeper, signal.SIGTERM)
         with anyio.move_on_after((timeout_ms + STOP_MARGIN_MS) / 1000):
             await wait_gone(keeper)
-    match probe(keeper):
-        case Presence.ALIVE:
-            return Stopped(False, f"{name} still has living processes {timeout_ms + STOP_MARGIN_MS} ms after SIGTERM")
-        case Presence.UNKNOWN:
-            return Stopped(False, f"{name} cannot be seen from here (another machine or pid namespace, or hidden)")
+    end = judge(keeper, result, mark)
+    if end is not None:
+        return end
+    if probe(keeper) is Presence.UNKNOWN:
+        return Stopped(False, f"{name} cannot be seen from here (another machine or pid namespace, or hidden)")
+    return Stopped(False, f"{name} still has living processes {timeout_ms + STOP_MARGIN_MS} ms after SIGTERM")
+
+
+def judge(keeper: Identity, result: Path, mark: str) -> Stopped | None:
+    """Say what is proved of a launch whose keeper is gone; None while it is not, or cannot be seen. Signals nobody.
+
+    Args: as for `stop_tree`.
+    """
+    if probe(keeper) is not Presence.GONE:
+        return None
+    name = f"keeper pid {keeper.pid}"
     left = read_result(result)
     here = identify(os.getpid())
     if here is not None and here.boot != keeper.boot:

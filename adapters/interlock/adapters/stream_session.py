@@ -5,6 +5,7 @@ does, and a session is what every message passes (ADR 9). A peer's fault ends it
 """
 
 import asyncio
+import resource
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -22,6 +23,7 @@ from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Refused
 
 log = structlog.get_logger("session")
+FILES_KEPT = 256  # for the journal, logs, keepers and watched processes: connections may not use them up
 LINES_WAITING_MAX = 1_000  # then the other end is not read from until some are done
 
 
@@ -35,6 +37,7 @@ class Doorkeeper:
         self.router = router
         self.desk = desk
         self.on_connect = on_connect
+        self.sessions_max = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_KEPT)
 
 
 class StreamSession(asyncio.Protocol):
@@ -53,7 +56,7 @@ class StreamSession(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are, but for their class
         caller = self._admit(self._transport)
-        if caller is None:
+        if caller is None or len(self._keeper.supervisor.sessions) >= self._keeper.sessions_max:
             self._transport.abort()
             return
         self._session = Session(caller, self)

@@ -20,6 +20,7 @@ from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
 from interlock.protocol.envelope import Envelope, Hello, wire_time
+from interlock.protocol.identity import Presence
 from interlock.protocol.inbox import Ack, Deliver, Letter, state_of
 from interlock.protocol.limits import (
     INBOX_BYTES_A_CALL,
@@ -27,6 +28,7 @@ from interlock.protocol.limits import (
     NOTICES_A_COMMAND,
 )
 from interlock.protocol.messages import NEWS, FromBus, Joined, Refused, Text, tag_of
+from interlock.protocol.names import why_not_launch
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Admit, Recover, Sync
 from interlock.protocol.resource_state import UnitState
@@ -121,6 +123,9 @@ class Desk:
                 say(self._receipt(id_))
             case _ if not session.agent:
                 say(session.nobody)
+            case _ if self._is_past(session):
+                why = f"that was an earlier incarnation of {session.agent}, which is gone: bus me"
+                say(Refused(Code.TARGET_ENDED, why))
             case control.AskMe():
                 say(self.tickets.me(session))
             case control.LeaveBus():
@@ -136,6 +141,11 @@ class Desk:
                 say(self.tickets.check(session.agent, resource))
             case control.ReportEnd(resource, launch):
                 return self._report_end(session, message_id, self.names.resolve(resource), launch)
+            case control.AdmitLaunch(launch=launch) if (why_not := why_not_launch(launch)) is not None:
+                say(Refused(Code.BAD_MESSAGE, why_not))
+            case control.AdmitLaunch(keeper=keeper) if self._supervisor.effects.probe(keeper) is not Presence.ALIVE:
+                why = "the keeper of that command cannot be seen from here: run it on the bus's own machine"
+                say(Refused(Code.CAPABILITY_DENIED, why))
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
                 sender = session.agent
                 return self._ask(
@@ -143,6 +153,11 @@ class Desk:
                     lambda id_: Admit(sender, id_, fence, launch, keeper, command),
                 )  # fmt: skip
         return None
+
+    def _is_past(self, session: Session) -> bool:
+        """The session speaks for an incarnation that a later one has followed: it changes nothing any more."""
+        agent = self._supervisor.world.registry.living(session.agent)
+        return agent is not None and 0 < session.incarnation < agent.incarnation
 
     # --- answers ----------------------------------------------------------------------------
     def status_text(self, session: Session, resource: str) -> Text:
@@ -189,7 +204,7 @@ class Desk:
     def _agents(self) -> control.AgentsReply:
         world, rows = self._supervisor.world, []
         for agent in world.registry.agents.values():
-            tickets = views.holdings(world, agent.name, self._supervisor.resources_of(agent.name))
+            holds, waits_for = views.standing(world, agent.name, self._supervisor.resources_of(agent.name))
             presence = "gone" if agent.gone else "unknown"
             if not agent.gone and agent.process is not None:
                 presence = str(self._supervisor.effects.probe(agent.process))
@@ -202,8 +217,8 @@ class Desk:
                     "incarnation": agent.incarnation,
                     "joined_at": wire_time(agent.joined_ms),
                     "why": agent.why,
-                    "holds": [each.resource for each in tickets if each.state == "held"],
-                    "waits_for": [each.resource for each in tickets if each.state != "held"],
+                    "holds": holds,
+                    "waits_for": waits_for,
                     "unread": len(world.inbox(agent.name).unread),
                 }
             )
@@ -247,9 +262,11 @@ class Desk:
     async def _report_end(self, session: Session, message_id: str, key: str, launch: str) -> None:
         """Look at what the keeper on record left, and answer once that is decided: our answer means it is over."""
         units = self.tickets.resource(key).units
-        known = next((unit.launches[launch] for unit in units if launch in unit.launches), None)
-        if known is not None:
-            self._supervisor.tell(key, await self._supervisor.effects.launch_result(launch, known.keeper))
+        holder = next((unit for unit in units if launch in unit.launches), None)
+        if holder is not None and holder.ticket is not None and holder.ticket.agent == session.agent:
+            gone = await self._supervisor.effects.launch_result(launch, holder.launches[launch].keeper)
+            if gone is not None:
+                self._supervisor.tell(key, gone)
         await self._ask(session, message_id, key, lambda id_: Sync(id_, session.agent))
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:

@@ -39,12 +39,12 @@ class Dispatcher:
         """It has something to do, or had a fault a moment ago."""
         return address in self._actors
 
-    def put(self, address: str, item: Item, *, urgent: bool) -> bool:
+    def put(self, address: str, item: Item, *, urgent: bool = False, own: bool = False) -> bool:
         """Put an item into an actor's mailbox; False where there is no room, and nothing was taken."""
         actor = self._actors.get(address)
         if actor is None:
             actor = self._actors[address] = Actor(address, _machine(address), self._host, self)
-        if not actor.mailbox.put(item, urgent=urgent):
+        if not actor.mailbox.put(item, urgent=urgent, own=own):
             return False
         self._schedule(actor)
         return True

@@ -42,8 +42,8 @@ class Effects(Protocol):
     def probe(self, identity: Identity) -> Presence:
         """Look now."""
 
-    async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
-        """What a gated command's keeper, which is gone, has left on record."""
+    async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone | None:
+        """What a gated command's keeper has left on record; None while it is not gone. It signals nobody."""
 
     def forget(self, launch: str) -> None:
         """That a launch is proved gone is on record: what its keeper left is needed no more."""

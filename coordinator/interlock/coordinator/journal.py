@@ -71,6 +71,7 @@ class Journal:
         self._committed = anyio.Event()
         self._closing = False
         self._since_snapshot = (0, 0)
+        self._prune_through = 0
 
     async def open(self) -> World:
         """Open the store and rebuild the world: snapshot, then every record after it, each checked against the chain.
@@ -111,6 +112,7 @@ class Journal:
             while self._pending:
                 await self._write(list(self._take()))
                 await self._snapshot_if_due()
+                await self._prune_some()
             if self._closing:
                 return
 
@@ -124,6 +126,7 @@ class Journal:
         try:
             if snapshot and self.world.index:
                 await self._save_snapshot()
+                await self._prune_some()
         finally:
             await self._store.close()
 
@@ -196,13 +199,24 @@ class Journal:
         if written >= SNAPSHOT_EVERY_RECORDS or size >= SNAPSHOT_EVERY_BYTES:
             await self._save_snapshot()
 
+    async def _prune_some(self) -> None:
+        """Some of what lies behind the snapshot and is old enough: a little between two records, never for long."""
+        if not self._prune_through:
+            return
+        try:
+            if not await self._store.prune(self._prune_through, self._clock.wall_ms() - self._keep_ms):
+                self._prune_through = 0
+        except NotWritten as error:
+            self._prune_through = 0
+            log.warning("not_pruned", why=str(error))
+
     async def _save_snapshot(self) -> None:
         """A snapshot that does not fit is no loss: the records are still there."""
         world = self.world
         snapshot = Snapshot(world.index, bytes.fromhex(world.hash), msgspec.json.encode(world))
         try:
             await self._store.save_snapshot(snapshot)
-            await self._store.prune(world.index, self._clock.wall_ms() - self._keep_ms)
+            self._prune_through = world.index
         except NotWritten as error:
             log.warning("snapshot_not_written", why=str(error))
         self._since_snapshot = (0, 0)

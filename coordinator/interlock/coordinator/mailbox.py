@@ -19,9 +19,14 @@ class Mailbox(Generic[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, item: Item, *, urgent: bool = False) -> bool:
-        """Add at the end; False where there is no room, and nothing was added."""
-        if len(self._items) >= (self._size if urgent else self._open_to_all):
+    def put(self, item: Item, *, urgent: bool = False, own: bool = False) -> bool:
+        """Add at the end; False where there is no room, and nothing was added.
+
+        Args:
+            own: the bus's own word. It is never refused, for nobody would say it again; there are no more of them than
+                deadlines, steps and watched processes.
+        """
+        if not own and len(self._items) >= (self._size if urgent else self._open_to_all):
             return False
         self._items.append(item)
         return True

@@ -28,6 +28,7 @@ from interlock.protocol.envelope import Envelope, read_wire_time
 from interlock.protocol.grammar import BadText, checked, parse
 from interlock.protocol.identity import Presence
 from interlock.protocol.inbox import Post
+from interlock.protocol.limits import RESOURCES_LIVE_MAX
 from interlock.protocol.messages import (
     Cancel,
     Cancelled,
@@ -79,12 +80,12 @@ class Router:
                 raise No(Code.BAD_MESSAGE, "an id has 1 to 64 letters, digits, '_', '.', ':' or '-'")
             if self._supervisor.stopping.is_set():
                 raise No(Code.JOURNAL_UNAVAILABLE, "the bus is going down: send it again when it is up")
+            if not self._rate.take(envelope.sender or session.agent or f"session {id(session)}"):
+                raise No(Code.RATE_LIMITED, "more than 1000 messages a second: wait a second, then send again")
             if envelope.to == SUPERVISOR:
                 work = self._desk.hear(session, message_id, envelope)
                 return None if work is None else self._guarded(session, message_id, work)
             sender = self._sender(session, envelope)
-            if not self._rate.take(sender):
-                raise No(Code.RATE_LIMITED, "more than 1000 messages a second: wait a second, then send again")
             if self._supervisor.world.registry.living(sender) is None:
                 return self._guarded(session, message_id, self._join_first(session, envelope, sender, message_id))
             self._route(session, envelope, sender, message_id)
@@ -204,6 +205,8 @@ class Router:
         mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)
+        if isinstance(body, Request) and not self._supervisor.world.has_room_for(key):
+            raise No(Code.QUEUE_FULL, f"{RESOURCES_LIVE_MAX} resources are in use, no more can be: release some")
         self._supervisor.define_if_new(key)
         urgent = isinstance(body, Release | Extend | Cancel)
         self._deliver(session, key, Item(mail, message_id, sender, digest, len(content)), urgent=urgent)
@@ -276,7 +279,7 @@ def _read(envelope: Envelope) -> ToCoordinator:
             message = _bodies.decode(envelope.body)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise No(Code.BAD_MESSAGE, f"no message to the coordinator: {error}") from None
-        if "\0" in str(message):
+        if any("\0" in each for each in msgspec.structs.astuple(message) if isinstance(each, str)):
             raise No(Code.BAD_MESSAGE, "a message cannot hold a NUL character")
         return checked(message) if isinstance(message, Request | Extend) else message
     if envelope.args is not None:

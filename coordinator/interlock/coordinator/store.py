@@ -76,7 +76,11 @@ class Store(Protocol):
         """Keep this one instead of the last. Raises NotWritten or Unknown."""
 
     async def prune(self, through_index: int, before_ms: int) -> int:
-        """Delete rows with index <= through_index and at_ms < before_ms, never the last row; returns how many."""
+        """Delete some rows from the oldest on, while index <= through_index and at_ms < before_ms, never the last row.
+
+        A call takes a bounded number, so that no append waits for long; it stops at the first that must stay, or the
+        chain would break. Returns how many; 0: there are no more. Raises NotWritten or Unknown.
+        """
 
     async def close(self) -> None:
         """Checkpoint and let go of the file, from whatever state, without raising."""

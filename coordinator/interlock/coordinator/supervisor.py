@@ -29,7 +29,7 @@ from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, Worl
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
-from interlock.protocol.identity import Identity
+from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.inbox import Deliver, Letter, MessageSent
 from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.names import COORDINATOR
@@ -39,6 +39,7 @@ from interlock.protocol.resource_commands import (
     AgentGone,
     Define,
     Heard,
+    LaunchGone,
     Order,
     Tick,
     WrapperGone,
@@ -74,6 +75,7 @@ class Supervisor:
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
+        self._watched: set[Identity] = set()  # processes that agents are bound to
         self._tasks: TaskGroup | None = None
 
     @property
@@ -123,7 +125,7 @@ class Supervisor:
         Returns:
             False where the mailbox is full: nothing was taken.
         """
-        return self.dispatcher.put(address, item or Item(command), urgent=urgent or item is None)
+        return self.dispatcher.put(address, item or Item(command), urgent=urgent, own=item is None)
 
     async def ask(self, address: str, make: Callable[[str], Any]) -> FromBus:
         """Tell an actor something of the bus's own and wait for its answer."""
@@ -174,8 +176,10 @@ class Supervisor:
 
     def resources_of(self, agent: str) -> list[str]:
         """Keys of the resources that the agent waits for or has."""
-        keys = self._involved.get(agent, set())
-        mine = [key for key in keys if key in self.world.resources and concerns(self.world.resources[key], agent)]
+        resources, keys = self.world.resources, self._involved.get(agent, set())
+        mine = {key for key in keys if key in resources and concerns(resources[key], agent)}
+        if len(mine) < len(keys):
+            self._involved[agent] = mine
         return sorted(mine)
 
     def spawn(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -300,21 +304,35 @@ class Supervisor:
             self.tell(key, Define(wanted))
 
     def _watch_agent(self, process: Identity) -> None:
-        self.effects.watch(process, partial(self._tell, REGISTRY, ProcessGone(process)))
+        """One watch a process, however many agents are bound to it."""
+        if process in self._watched:
+            return
+        self._watched.add(process)
+
+        def gone() -> None:
+            self._watched.discard(process)
+            self.tell(REGISTRY, ProcessGone(process))
+
+        self.effects.watch(process, gone)
 
     def watch_wrapper(self, key: str, ticket: Ticket) -> None:
         if ticket.run and ticket.process is not None:
             self.effects.watch(ticket.process, partial(self._tell, key, WrapperGone(ticket.request_id)))
 
     def watch_launch(self, key: str, launch: Launch) -> None:
-        def gone() -> None:
-            if self._tasks is not None:
-                self._tasks.start_soon(report)
+        """Hear of a gated command's end; of one whose keeper cannot be seen at all nothing can be proved."""
+        keeper = launch.keeper
+        if self.effects.probe(keeper) is Presence.UNKNOWN:
+            evidence = f"the keeper of {launch.command} (pid {keeper.pid}) cannot be seen from here"
+            self.tell(key, LaunchGone(launch.launch, False, None, evidence))
+            return
 
         async def report() -> None:
-            self.tell(key, await self.effects.launch_result(launch.launch, launch.keeper))
+            gone = await self.effects.launch_result(launch.launch, keeper)
+            if gone is not None:
+                self.tell(key, gone)
 
-        self.effects.watch(launch.keeper, gone)
+        self.effects.watch(keeper, partial(self.spawn, report))
 
     async def _claim_later(self) -> None:
         """The disk was full at the start: what this supervisor is has its record as soon as there is room."""

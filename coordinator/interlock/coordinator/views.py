@@ -69,6 +69,19 @@ def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
     return found
 
 
+def standing(world: World, agent: str, keys: list[str]) -> tuple[list[str], list[str]]:
+    """What an agent holds and what it waits for, as it calls them; places in queues are not counted."""
+    holds: list[str] = []
+    waits_for: list[str] = []
+    for key in keys:
+        resource = world.resources[key]
+        for unit in resource.units:
+            if unit.ticket is not None and unit.ticket.agent == agent:
+                (holds if unit.state is UnitState.HELD else waits_for).append(unit.ticket.called)
+        waits_for += [resource.queue[request_id].called for request_id in resource.by_agent.get(agent, ())]
+    return holds, waits_for
+
+
 def letter_view(letter: Letter, now_ms: int) -> dict[str, Any]:
     """A message as `bus inbox --json` shows it."""
     view: dict[str, Any] = {

@@ -1,5 +1,7 @@
 """The world: every machine's state as the committed records make it. Replay and life come through the same door."""
 
+from itertools import islice
+
 import msgspec
 
 from interlock.coordinator.records import CameUp, Entry, Record, message_id
@@ -7,7 +9,7 @@ from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol.definition import Definition
 from interlock.protocol.inbox import Inbox, InboxEvent, Letter
-from interlock.protocol.limits import IDS_REMEMBERED, RESOURCES_LIVE_MAX
+from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, RESOURCES_LIVE_MAX
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import fold
 from interlock.protocol.registry import Registry, RegistryEvent
@@ -28,12 +30,14 @@ class World(msgspec.Struct):
     Args:
         seq: number of the last event. index, hash, term: of the last record.
         ids: recent message ids and the digest of what came with each.
+        idle: keys of resources that nobody has or wants, the one that has been so longest first.
     """
 
     registry: Registry = Registry()
     resources: dict[str, Resource] = {}
     inboxes: dict[str, Inbox] = {}
     ids: dict[str, str] = {}
+    idle: dict[str, bool] = {}
     seq: int = 0
     index: int = 0
     term: int = 0
@@ -70,8 +74,8 @@ class World(msgspec.Struct):
     def project(self, at_ms: int, index: int, number: int, entry: Entry) -> list[tuple[str, Letter]]:
         """Put an entry's messages into the inboxes; returns which letters are new, and whose."""
         self.ids.update(entry.causes)
-        while len(self.ids) > IDS_REMEMBERED:
-            del self.ids[next(iter(self.ids))]
+        if len(self.ids) > IDS_REMEMBERED + IDS_SLACK:  # many at once: a dict is slow to give up its first, one by one
+            self.ids = dict(islice(self.ids.items(), IDS_SLACK, None))
         for gone in entry.withdraw:
             if gone.to in self.inboxes:
                 self.inboxes[gone.to] = inboxes.withdraw(self.inboxes[gone.to], gone.slot)
@@ -100,11 +104,16 @@ class World(msgspec.Struct):
             facts: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
             self._keep(actor, fold(evolve_resource, self.resource(actor), facts))
 
+    def has_room_for(self, key: str) -> bool:
+        """Another key can live: it does, or there is room, or one that is idle can make some."""
+        return key in self.resources or len(self.resources) < RESOURCES_LIVE_MAX or bool(self.idle)
+
     def _keep(self, key: str, resource: Resource) -> None:
         """Keep a state; past the limit, the one that has been idle longest is forgotten: it holds nothing."""
-        self.resources.pop(key, None)
         self.resources[key] = resource
-        if len(self.resources) > RESOURCES_LIVE_MAX:
-            idle = next((k for k, r in self.resources.items() if r.is_idle()), None)
-            if idle is not None:
-                del self.resources[idle]
+        self.idle.pop(key, None)
+        if resource.is_idle():
+            self.idle[key] = True
+        if len(self.resources) > RESOURCES_LIVE_MAX and self.idle:
+            gone = next(iter(self.idle))
+            del self.idle[gone], self.resources[gone]

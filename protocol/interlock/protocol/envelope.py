@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 from functools import lru_cache
 
 import msgspec
@@ -64,6 +65,8 @@ class BadEnvelope(ValueError):
 
 
 _envelopes = msgspec.json.Decoder(Envelope)
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
 _hellos = msgspec.json.Decoder(Line)
 
 
@@ -127,24 +130,13 @@ def pretty(value: object) -> str:
 
 
 def _depth(line: bytes) -> int:
-    """An upper bound of the nesting, brackets inside strings counted too: the decoder must not recurse freely."""
-    if line.count(b"[") + line.count(b"{") <= DEPTH_MAX:
-        return 0
+    """How deep its brackets are nested, those inside strings left out: the decoder must not recurse freely."""
     depth = deepest = 0
-    inside = escaped = False
-    for byte in line:
-        if inside:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                inside = False
-        elif byte == 0x22:
-            inside = True
-        elif byte in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in b"]}":
-            depth -= 1
+    if line.count(b"[") + line.count(b"{") > DEPTH_MAX:
+        for token in _TOKENS.findall(line):
+            if token in _OPENING:
+                depth += 1
+                deepest = max(deepest, depth)
+            elif token in _CLOSING:
+                depth -= 1
     return deepest

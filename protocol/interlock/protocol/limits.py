@@ -43,8 +43,8 @@ MESSAGES_A_SECOND_TO_ONE = 10  # an agent, into any one other agent's inbox
 MESSAGES_BURST_TO_ONE = 100
 MAILBOX_MESSAGES_MAX = 20_000  # an actor: all 16,384 waiters may speak at once, with room to spare
 MAILBOX_RESERVED = 2_048  # of these, for the timer, steps, the watcher, RELEASE, EXTEND and CANCEL
-ANSWER_MS_MAX = 2_000  # an answer comes by then, or the reason why not
-IDS_REMEMBERED = 65_536  # recent message ids that are never done again
+IDS_REMEMBERED = 65_536  # recent message ids that are never done again …
+IDS_SLACK = 4_096  # … and how many more may be, before the oldest are forgotten together
 AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
 
 # --- journal ------------------------------------------------------------------------------
@@ -56,7 +56,6 @@ TAIL_RECORDS_A_READ = 32  # a follower reads so many, then lets others
 # --- supervision --------------------------------------------------------------------------
 RESTARTS_MAX = 5  # of one actor in …
 RESTARTS_WITHIN_MS = 30_000  # … this long; then it is frozen and says so
-SESSION_CUT_MS = 10_000  # a cut session is unknown for so long, then gone
 
 # --- servers ------------------------------------------------------------------------------
 STRANGER_PROBE_MS = 2_000  # how often a port held by a stranger is looked at again

@@ -17,6 +17,7 @@ RESERVED = frozenset({COORDINATOR, SUPERVISOR, "timer", "journal", "all"})
 
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_LAUNCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -35,6 +36,13 @@ def why_not_agent(name: str) -> str | None:
     if name.lower() in RESERVED:
         return f"{name!r} is reserved for the bus: choose another name"
     return None
+
+
+def why_not_launch(launch: str) -> str | None:
+    """Say what is wrong with a launch's id, or None. It becomes a file's name: nothing in it may lead anywhere else."""
+    if _LAUNCH.fullmatch(launch):
+        return None
+    return "a launch id has a letter or digit first, then letters, digits, '.', '_' or '-', at most 128 in all"
 
 
 def is_key(resource: str) -> bool:

@@ -94,6 +94,8 @@ def step_result(draft: Draft, command: StepResult) -> None:
         _tell_down(draft, unit, "the bus was told to stop its servers")
     elif step.kind is StepKind.STOP:
         start_step(draft, unit, StepKind.START, restart=step.restart)
+    elif step.kind is StepKind.VERIFY and (unit.server is None or not unit.server.alive):
+        start_step(draft, unit, StepKind.START if unit.server is None else StepKind.STOP)  # it died under the look
     elif unit.state is UnitState.HELD:
         draft.tell(unit.ticket, granted(draft, unit))
     else:
@@ -114,7 +116,8 @@ def step_failure(draft: Draft, command: StepFailure) -> None:
     if ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return
     if command.never_started or step.kind is StepKind.VERIFY:
-        kind = StepKind.STOP if step.kind is StepKind.VERIFY else step.kind
+        again = StepKind.START if unit.server is None else StepKind.STOP
+        kind = again if step.kind is StepKind.VERIFY else step.kind
         start_step(draft, unit, kind, restart=step.restart)
     elif unit.state is UnitState.HELD:
         _tell_down(draft, unit, f"did not come up again: {command.why}", command.log, command.tail)
@@ -139,9 +142,11 @@ def port_blocked(draft: Draft, command: PortBlocked) -> None:
 
 
 def server_gone(draft: Draft, command: ServerGone) -> None:
-    """A server ended by itself. While a step works on the unit, that step finds out and says so."""
+    """A server ended by itself. A stop or a start on the unit finds that out and says so; a verify may not."""
     unit = next((u for u in draft.state.units if u.server and u.server.launch == command.launch), None)
-    if unit is None or unit.server is None or unit.step is not None or (command.alive and not unit.server.alive):
+    if unit is None or unit.server is None or (command.alive and not unit.server.alive):
+        return
+    if unit.step is not None and unit.step.kind is not StepKind.VERIFY:
         return
     if not command.proved and not command.alive:
         recovery_required(draft, unit, command.why)

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import socket
+import sys
 import time
 
 from interlock.adapters.cli.options import Failure, Options, say_err
@@ -212,6 +213,8 @@ class Connection:
 def connect(root: str) -> socket.socket:
     """A connected socket. Raises FileNotFoundError where no supervisor listens, else Failure."""
     path = socket_path(root)
+    if not path.startswith(root):
+        _check_owner(os.path.dirname(path))
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_S)
     try:
@@ -229,7 +232,22 @@ def connect(root: str) -> socket.socket:
                 69, f"this program may not use {path} (a sandbox?): allow it that Unix socket, and its directory"
             ) from None
         raise Failure(69, f"{path} cannot be reached: {error.strerror}") from None
+    if hasattr(socket, "SO_PEERCRED"):
+        uid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+        if uid not in {os.getuid(), 0}:
+            connection.close()
+            raise Failure(77, f"user {uid} listens on {path}, not you: look who that is, or set a shorter BUS_HOME")
     return connection
+
+
+def _check_owner(directory: str) -> None:
+    """A directory outside of the home can be planted by others: it must be ours alone. Raises Failure."""
+    try:
+        found = os.lstat(directory)
+    except FileNotFoundError:
+        return
+    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
+        raise Failure(77, f"{directory} is not a directory of yours alone: remove it, or set a shorter BUS_HOME")
 
 
 def new_id() -> str:

@@ -4,8 +4,11 @@ import os
 import sys
 from pathlib import Path
 
+import structlog
+
 from interlock.adapters.paths import Home
 from interlock.adapters.service import AlreadyRunning, CannotServe, serve
+from interlock.protocol.codes import Exit
 
 
 def main() -> None:
@@ -14,7 +17,7 @@ def main() -> None:
     os.set_inheritable(fd, False)
     if os.fork():
         os._exit(0)  # the starter's child ends here, so that nobody has to reap the supervisor
-    os.umask(0o077)
+    umask = os.umask(0o077)  # ours; servers get the user's
 
     def say(word: str) -> None:
         try:
@@ -24,12 +27,16 @@ def main() -> None:
             pass  # The starter has given up; the supervisor serves all the same.
 
     try:
-        serve(home, ready=lambda: say("READY"), pretty=False)
+        serve(home, ready=lambda: say("READY"), pretty=False, umask=umask)
     except AlreadyRunning:
         say("RUNNING")
     except CannotServe as error:
         say(f"FAILED {int(error.code)} {error}")
         sys.exit(int(error.code))
+    except Exception as error:  # our own fault, or something odd in the home: whoever starts us must hear of it
+        structlog.get_logger("daemon").error("start_failed", exc_info=error)
+        say(f"FAILED {int(Exit.IO)} the supervisor failed ({type(error).__name__}: {error}): see {home.logs}")
+        sys.exit(int(Exit.IO))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from interlock.adapters.cli.frames import Frame
 from interlock.adapters.cli.options import Failure, fail, say_err
 from interlock.protocol.codes import Exit
 
+TOLD_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 LOOK_S = 15.0
 LEAVE_S = 2.0  # how long a command's last processes may take to go before it is said that they stay
@@ -69,8 +70,7 @@ def _command(words: list[str], resources: list[str], time_: str, wait: str, purp
         "run": True,
     }
     wait_ms = milliseconds(wait, "--wait") if wait not in {"0", "0s"} else 0
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, _told)
+    signals = _Signals()
     with Connection(Given.options, quiet_about=resources[0]) as connection:
         connection.agent()
         ticket = new_id()
@@ -79,7 +79,8 @@ def _command(words: list[str], resources: list[str], time_: str, wait: str, purp
         except (Told, KeyboardInterrupt) as told:
             _withdraw(connection, ticket, resources[0])
             return 128 + (told.signum if isinstance(told, Told) else signal.SIGINT)
-        return _run(connection, resources[0], granted, words)
+        signals.keep()
+        return _run(connection, resources[0], granted, words, signals)
 
 
 def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms: int | None) -> Frame:
@@ -135,13 +136,13 @@ def _next_news(connection: Connection, key: str, within_s: float) -> None:
                 return
 
 
-def _run(connection: Connection, resource: str, granted: Frame, words: list[str]) -> int:
+def _run(connection: Connection, resource: str, granted: Frame, words: list[str], signals: "_Signals") -> int:
     import anyio
 
-    return anyio.run(_execute, connection, resource, granted, words)
+    return anyio.run(_execute, connection, resource, granted, words, signals)
 
 
-async def _execute(connection: Connection, resource: str, granted: Frame, words: list[str]) -> int:
+async def _execute(connection: Connection, resource: str, granted: Frame, words: list[str], signals: "_Signals") -> int:
     """Start the keeper, have the command admitted, let it go, and bring home how it ended."""
     import anyio
     import msgspec
@@ -166,15 +167,18 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
     code, ended, gone = int(Exit.RUN_BUS_FAILED), False, False
     try:
         async with anyio.create_task_group() as tasks:
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            with anyio.open_signal_receiver(*signals.heard) as coming:
 
                 async def pass_on() -> None:
-                    async for signum in signals:
+                    async for signum in coming:
+                        signals.early.append(signum)
                         if signum != signal.SIGINT:
                             keeper.stop()
                         elif not os.isatty(0):  # from a terminal the command has it already
                             keeper.signal(signum)
 
+                if signals.early:
+                    raise Told(signals.early[0])
                 tasks.start_soon(pass_on)
                 body = {"type": "ADMIT", "resource": granted["key"], "fence": granted["fence"], "launch": launch}
                 frame = connection.ask("supervisor", body={**body, "keeper": identity, "command": words[0]})
@@ -194,10 +198,15 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
     except* Failure as group:
         _give_back(connection, resource, granted)
         raise group.exceptions[0] from None
+    except* Told as group:  # nothing has been executed: the keeper leaves without GO
+        _give_back(connection, resource, granted)
+        code = 128 + next(each.signum for each in group.exceptions if isinstance(each, Told))
     except* LaunchFailed as group:
         say_err(f"bus: {group.exceptions[0]}")
     finally:
         keeper.close()
+    if not ended and signals.early:  # told between the record and GO: the keeper left, and the bus sees it
+        code = 128 + signals.early[0]
     if ended and not gone:
         say_err(f"bus: processes of {words[0]} are left in the background: {resource} stays taken until they end")
     elif gone and not granted.get("shared"):
@@ -249,5 +258,26 @@ def _withdraw(connection: Connection, ticket: str, resource: str) -> None:
         pass
 
 
-def _told(signum: int, _: FrameType | None) -> None:
-    raise Told(signum)
+class _Signals:
+    """What we are told by signals: first they end the wait, then they are kept until there is a command to tell.
+
+    `heard`: those that our caller did not have ignored (`nohup bus run` means it). `early`: those that have come.
+    """
+
+    def __init__(self) -> None:
+        self.early: list[int] = []
+        self.heard = [signum for signum in TOLD_BY if signal.getsignal(signum) is not signal.SIG_IGN]
+        for signum in self.heard:
+            signal.signal(signum, self._end_the_wait)
+
+    def keep(self) -> None:
+        for signum in self.heard:
+            signal.signal(signum, self._keep)
+
+    def _end_the_wait(self, signum: int, _: FrameType | None) -> None:
+        if signum == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Told(signum)
+
+    def _keep(self, signum: int, _: FrameType | None) -> None:
+        self.early.append(signum)

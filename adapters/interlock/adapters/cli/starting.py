@@ -22,8 +22,6 @@ def autostart(home: Home) -> None:
         raise Failure(69, "no supervisor runs, and BUS_AUTOSTART=0 forbids to start one: bus up")
     if home.down.exists():
         raise Failure(69, "the bus was taken down with bus down: bus up starts it again")
-    if os.environ.get("BUS_LAUNCH"):
-        raise Failure(69, "no supervisor runs, and one started from inside a bus run would end with it: bus up outside")
     start(home)
 
 
@@ -42,6 +40,9 @@ def start(home: Home) -> bool:
         raise Failure(73, str(error)) from None
     with _one_at_a_time(home):
         if not _listens(home):
+            if os.environ.get("BUS_LAUNCH"):  # whatever is started below a keeper is its descendant (ADR 6)
+                why = "no supervisor runs, and one started from inside a bus run would end with it: bus up outside"
+                raise Failure(69, why)
             return _spawn(home)
     _wait_until_it_serves(home)
     return False
@@ -149,4 +150,5 @@ def _environment() -> dict[str, str]:
     """The supervisor keeps no agent's environment. BUS_HOME goes as an argument."""
     from interlock.adapters.launches import server_environment
 
-    return server_environment(os.environ, {})
+    loader = {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
+    return server_environment(os.environ, loader)  # what this Python was started with, it is started with again

@@ -68,8 +68,9 @@ class _Failed(Exception):
 class ServerSteps:
     """Args: home: where launches and logs lie. tell: puts a command into a resource's mailbox."""
 
-    def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object]) -> None:
+    def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object], umask: int = -1) -> None:
         self._home = home
+        self._umask = umask
         self._tasks = tasks
         self._tell = tell
         self._running: dict[tuple[str, str, int], _Running] = {}
@@ -185,7 +186,12 @@ class ServerSteps:
         output = os.open(self._log(launch), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             keeper = await start_keeper(
-                spec, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, new_session=True
+                spec,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                new_session=True,
+                umask=self._umask,
             )
         finally:
             os.close(output)
