@@ -82,7 +82,7 @@ def _evidence(mark: str) -> str:
         return f"no living process carries the mark {mark}"
     named = "; ".join(_describe(seen) for seen in found[:EVIDENCE_MAX])
     more = f"; and {len(found) - EVIDENCE_MAX} more" if len(found) > EVIDENCE_MAX else ""
-    return f"still carrying the mark {mark}: {named}{more}"
+    return f"then still carrying the mark {mark}: {named}{more}"
 
 
 def _describe(seen: Fact) -> str:

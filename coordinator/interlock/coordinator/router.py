@@ -136,6 +136,8 @@ class Router:
         """Register a name, bound to what its caller runs under."""
         supervisor = self._supervisor
         bound = session.caller.bind_to(pid) if pid else session.caller.binding(supervisor.config.hosts)
+        if pid == 1:
+            return Refused(Code.BAD_MESSAGE, "process 1 is everybody's ancestor: bind to a process of your own")
         if pid and bound is None:
             return Refused(Code.BAD_MESSAGE, f"there is no process {pid} to bind to")
         known = supervisor.world.registry.living(name)
@@ -193,6 +195,8 @@ class Router:
             raise No(Code.CAPABILITY_DENIED, why)
         if isinstance(message, Extend) and not message.resource:
             message = self._names.extended(message, sender)
+        if isinstance(message, Request) and not message.resource:
+            raise No(Code.BAD_MESSAGE, "the resource is empty: name one, see bus status")
         called = message.resource or self._names.the_only_one(message, sender)
         key = self._names.resolve(called)
         body = msgspec.structs.replace(message, resource=key)

@@ -11,9 +11,10 @@ from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_age
 from interlock.protocol.inbox import Ack
 from interlock.protocol.messages import Down, FromBus, Granted, Queued, Refused, Revoked, Text
+from interlock.protocol.names import short_name
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource_draft import Draft, granted, queued
-from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of
+from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of, unit_of
 
 EVERYTHING = "*"  # follow whatever comes; no resource can have that name
 
@@ -60,6 +61,9 @@ class Tickets:
         """Yours now and ready, or a refusal that says when and why not."""
         key = self._names.resolve(called)
         truth = self.truth(agent, key, called)
+        under_run = unit_of(self.resource(key), agent, run=True)
+        if not isinstance(truth, Granted) and under_run is not None and under_run.state is UnitState.HELD:
+            return granted(self._draft(self.resource(key)), under_run, shared=True)  # asked from inside a bus run
         match truth:
             case Granted():
                 return truth
@@ -80,12 +84,12 @@ class Tickets:
         world, agent = self._supervisor.world, self._supervisor.world.registry.agents.get(session.agent)
         keys = self._supervisor.resources_of(session.agent)
         now_ms = self._supervisor.clock.wall_ms()
-        lost = [
-            f"{key.rpartition('/')[2]} was lost {format_age(now_ms - r.lost[session.agent].at_ms)} ago: "
-            f"{r.lost[session.agent].why}"
-            for key, r in world.resources.items()
-            if session.agent in r.lost and r.lost[session.agent].why != "released" and key not in keys
-        ]
+        lost = []
+        for key, resource in world.resources.items():
+            ended = resource.lost.get(session.agent)
+            if ended is not None and ended.why != "released" and key not in keys:
+                name = short_name(key) if key in self._supervisor.config.resources else key
+                lost.append(f"{name} was lost {format_age(now_ms - ended.at_ms)} ago: {ended.why}")
         return control.MeReply(
             agent=session.agent,
             how=session.how,

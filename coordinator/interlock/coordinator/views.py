@@ -44,6 +44,8 @@ def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]
     }
     for number, waiting in enumerate(status["queue"][1:], start=1):
         waiting["position"] = status["queue"][0]["position"] + number
+    if any(_is_down(resource, unit) for unit in units):
+        status["down"] = True
     if why:
         status["why"] = "; ".join(why)
     return status
@@ -151,16 +153,21 @@ def _reach(resource: Resource) -> dict[str, Any]:
     return reach
 
 
+def _is_down(resource: Resource, unit: Unit) -> bool:
+    """Held, and its server has died, whatever of its tree may live on."""
+    dead = unit.server is None or not unit.server.alive
+    return unit.state is UnitState.HELD and resource.definition.server is not None and dead and unit.step is None
+
+
 def _holding(resource: Resource, unit: Unit) -> Holding:
     ticket = unit.ticket
     assert ticket is not None
     state = str(unit.state)
-    down = unit.state is UnitState.HELD and resource.definition.server is not None and unit.server is None
     if unit.state is not UnitState.HELD:
         following = f"bus wait {ticket.called}"
     elif ticket.run:
         following = "it ends with its command"
-    elif down and unit.step is None:
+    elif _is_down(resource, unit):
         state, following = "down", f"bus restart {ticket.called}"
     else:
         following = f"bus release {ticket.called}"

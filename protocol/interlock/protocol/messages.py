@@ -20,6 +20,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
         run: the ticket of a `bus run`, which never merges with another.
         queue: False refuses with RESOURCE_BUSY where it would have to wait.
         process: the wrapper of a `bus run`; when it is gone its ticket is too.
+        under: fence of the `bus run` that this one was started in, so that it need not wait for itself.
     """
 
     resource: str
@@ -29,6 +30,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
     run: bool = False
     queue: bool = True
     process: Identity | None = None
+    under: int = 0
 
 
 class Release(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASE"):

@@ -154,7 +154,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 resource, resource.unit(name), state=UnitState.DRAINING, why=why, code=code, poll_at=None, claim_at=None
             )
         case HoldReleased(agent, name, fence, why, at_ms):
-            return _end_hold(resource, agent, name, fence, why, at_ms, silent=False)
+            return _end_hold(resource, agent, name, fence, why, at_ms, released=True)
         case HoldRevoked(agent, name, fence, why, at_ms, _, silent):
             return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent)
         case PassedOver(agent, name, fence, _, why, at_ms):
@@ -251,12 +251,23 @@ def _lose(resource: Resource, agent: str, at_ms: int, why: str, fence: int) -> R
     return replace(resource, lost=lost)
 
 
-def _end_hold(resource: Resource, agent: str, name: str, fence: int, why: str, at_ms: int, *, silent: bool) -> Resource:
+def _end_hold(
+    resource: Resource,
+    agent: str,
+    name: str,
+    fence: int,
+    why: str,
+    at_ms: int,
+    *,
+    silent: bool = False,
+    released: bool = False,
+) -> Resource:
     unit = resource.unit(name)
     assert unit.ticket is not None
     assert unit.fence == fence
     assert not unit.launches
     resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms)
-    resource = _lose(resource, agent, at_ms, why, fence)
+    if not (unit.ticket.run and released):  # a bus run that came to its end has lost nothing
+        resource = _lose(resource, agent, at_ms, why, fence)
     busy = UnitState.DRAINING if unit.step is not None else UnitState.FREE
     return _put(resource, Unit(name, busy, server=unit.server, step=unit.step, silent=silent))

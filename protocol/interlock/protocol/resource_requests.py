@@ -63,6 +63,10 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
     if held is not None:
         _request_again(draft, mail, body, held)
         return
+    outer = next((u for u in draft.state.units if body.under and u.fence == body.under), None)
+    if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and body.run:
+        _request_again(draft, mail, body, outer)  # a bus run inside a bus run of the same agent
+        return
     if draft.state.definition.kind is Kind.SERVER and body.worktree == "-":
         why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
         draft.refuse(mail.sender, Code.BAD_MESSAGE, why, mail.called)

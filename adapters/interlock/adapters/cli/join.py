@@ -18,6 +18,8 @@ def command(
 
     if files:
         raise Failure(77, "inbox folders come with a later version: use bus inbox", "CAPABILITY_DENIED")
+    if name and Given.options.how == "--as" and name != Given.options.name:
+        raise Failure(64, f"join as {name} or --as {Given.options.name}? say one name")
     with Connection(Given.options) as connection:
         body = {"type": "JOIN", "agent": name or Given.options.name, "pid": pid, "takeover": takeover}
         frame = connection.ask("supervisor", body=body)

@@ -68,6 +68,7 @@ def _command(words: list[str], resources: list[str], time_: str, wait: str, purp
         "purpose": (purpose or " ".join(words))[:1024],
         "time_ms": milliseconds(time_, "--time"),
         "run": True,
+        "under": int(os.environ.get("BUS_FENCE", "0")) if os.environ.get("BUS_FENCE", "0").isdigit() else 0,
     }
     wait_ms = milliseconds(wait, "--wait") if wait not in {"0", "0s"} else 0
     signals = _Signals()
@@ -100,7 +101,7 @@ def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms
             raise Failure(int(frame.get("exit") or 77), frame.get("text", "refused"))
         if time.monotonic() >= until:
             _withdraw(connection, ticket, request["resource"])
-            why = f"{request['resource']} was not free in time; your place is kept for 2 min"
+            why = f"{request['resource']} was not free in time; your place is kept for 2 min: run the same again"
             raise Failure(Exit.RUN_TIMED_OUT, why)
         line = "waiting: " + frame["text"].partition("; do not use")[0]
         if line != shown and wait_ms != 0:
@@ -108,7 +109,9 @@ def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms
         shown = line
         if body["request_id"] != ticket:  # it waits for the agent's own ticket, whose news go to those that follow it
             connection.tell("supervisor", body={"type": "WAIT", "resource": request["resource"], "follow": True})
-        _next_news(connection, body["key"], min(LOOK_S, until - time.monotonic()))
+        news = _next_news(connection, body["key"], min(LOOK_S, until - time.monotonic()))
+        if news.get("body", {}).get("type") == "REVOKED" and news["body"].get("request_id") == ticket:
+            raise Failure(Exit.RUN_BUS_FAILED, news["text"].partition(" ")[2], news["body"].get("code", ""))
 
 
 def _ask(connection: Connection, ticket: str, request: Frame, until: float) -> Frame:
@@ -126,14 +129,15 @@ def _ask(connection: Connection, ticket: str, request: Frame, until: float) -> F
             time.sleep(0.5)
 
 
-def _next_news(connection: Connection, key: str, within_s: float) -> None:
-    """Return when something was said of that resource, the connection is lost, or it is time to look again."""
+def _next_news(connection: Connection, key: str, within_s: float) -> Frame:
+    """What was said of that resource; an empty frame where the connection is lost, or it is time to look again."""
     until = time.monotonic() + within_s
     with contextlib.suppress(Lost):
         while (left := until - time.monotonic()) > 0:
             news = connection.receive(left)
             if "reply_to" not in news and news.get("body", {}).get("key") == key:
-                return
+                return news
+    return {}
 
 
 def _run(connection: Connection, resource: str, granted: Frame, words: list[str], signals: "_Signals") -> int:
@@ -207,6 +211,10 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
         keeper.close()
     if not ended and signals.early:  # told between the record and GO: the keeper left, and the bus sees it
         code = 128 + signals.early[0]
+    elif not ended and not signals.early:
+        say_err(
+            f"bus: the keeper of {words[0]} was ended from outside: nobody knows how its command ended; see bus status"
+        )
     if ended and not gone:
         say_err(f"bus: processes of {words[0]} are left in the background: {resource} stays taken until they end")
     elif gone and not granted.get("shared"):

@@ -12,7 +12,6 @@ def command(resource: str = typer.Argument("")) -> int:
     """Who has what, since when, who waits; --json for programs."""
     from interlock.adapters.cli.asking import ask_bus
     from interlock.adapters.cli.output import one_line, say_json, say_table
-    from interlock.protocol.names import short_name
 
     status = ask_bus("STATUS", resource=resource)
     if Given.options.json:
@@ -26,18 +25,28 @@ def command(resource: str = typer.Argument("")) -> int:
         held = [_holder(holder) for holder in each["holders"]]
         queue = ", ".join(f"{w['position']}. {w['agent']} ({_age(w['waiting_s'])})" for w in each["queue"][:5])
         more = f" and {len(each['queue']) - 5} more" if len(each["queue"]) > 5 else ""
-        name = short_name(each["resource"]) if each["declared"] else each["resource"]
-        rows.append([name, each["state"], "; ".join(held) or "-", queue + more or "-", each["reach"].get("url", "")])
+        name = _name(each)
+        state = "held, down" if each.get("down") else each["state"]
+        rows.append([name, state, "; ".join(held) or "-", queue + more or "-", each["reach"].get("url", "")])
     say_table(["RESOURCE", "STATE", "OWNER", "WAITING", "URL"], rows)
     for each in status["resources"]:
-        reach = each["reach"]
-        if reach.get("worktree"):
+        reach, name = each["reach"], _name(each)
+        if reach.get("worktree") and not each.get("down"):
             at = f" at commit {reach['commit']}" if reach.get("commit") else ""
             place = one_line(reach["worktree"])
-            say_out(f"{short_name(each['resource'])} runs from {place}{at} (keeper pid {reach['keeper_pid']})")
+            say_out(f"{name} runs from {place}{at} (keeper pid {reach['keeper_pid']})")
         if each.get("why"):
-            say_out(f"{short_name(each['resource'])}: {one_line(each['why'])} - {_mend(each)}")
+            say_out(f"{name}: {one_line(each['why'])} - {_mend(each)}")
+        if each.get("down"):
+            say_out(f"{name}: its server is down - its owner says: bus restart {name}, or bus release {name}")
     return 0
+
+
+def _name(resource: dict[str, Any]) -> str:
+    """What the bus takes for that resource: a declared one by its name alone."""
+    from interlock.protocol.names import short_name
+
+    return short_name(resource["resource"]) if resource["declared"] else str(resource["resource"])
 
 
 def _holder(holder: dict[str, Any]) -> str:
@@ -50,7 +59,7 @@ def _holder(holder: dict[str, Any]) -> str:
 
 def _mend(resource: dict[str, Any]) -> str:
     if resource["state"] == "recovery_required":
-        return f"look at it, then: bus recover {resource['resource'].rpartition('/')[2]}"
+        return f"look at it, then: bus recover {_name(resource)}"
     return "end that process yourself if it is yours; the hand-over then goes on by itself"
 
 

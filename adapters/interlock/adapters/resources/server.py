@@ -178,7 +178,7 @@ class ServerSteps:
         spec = LaunchSpec(
             argv=(shell, "-lc", order.definition.start),
             cwd=order.worktree,
-            env=_environment(key, order),
+            env=_environment(key, order, self._home),
             result=str(self._result(launch)),
             launch=launch,
             stop_timeout_ms=order.definition.stop_timeout_ms,
@@ -285,9 +285,10 @@ def _with_tail(gone: ServerGone, path: Path) -> ServerGone:
     return msgspec.structs.replace(gone, tail=last_lines(path))
 
 
-def _environment(key: str, order: RunStep) -> dict[str, str]:
+def _environment(key: str, order: RunStep, home: Home) -> dict[str, str]:
     """No fence in it: a server is carried over from hold to hold, and would keep the first one's for ever."""
     extra = {
+        "BUS_HOME": str(home.root),
         "BUS_RESOURCE": key,
         "BUS_UNIT": order.unit,
         "BUS_AGENT": order.agent,
