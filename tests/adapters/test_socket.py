@@ -237,7 +237,7 @@ def test_valid_frames_in_the_wrong_state_change_nothing(peer: Peer) -> None:
     for text, code in said.items():
         assert body(peer.ask(to="coordinator", text=text))["code"] == code, text
     for question, code in {
-        "ADMIT": "STALE_FENCE",
+        "ADMIT": "CAPABILITY_DENIED",
         "CHECK": "NOT_HOLDER",
         "WAIT": "NOT_QUEUED",
     }.items():

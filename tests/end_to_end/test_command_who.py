@@ -87,7 +87,7 @@ def test_two_agents_in_one_process_are_two(bus: Bus, place: Path) -> None:
 def test_who_bound_nothing_is_never_taken_for_dead(bus: Bus, place: Path) -> None:
     # given
     joined = bus("join", cwd=place)
-    assert (joined.code, "not bound: if you vanish, others wait up to 9m" in joined.err) == (0, True)
+    assert (joined.code, "not bound: if you vanish, others wait up to 9m" in joined.out) == (0, True)
     bus.ok("request", f"machine/{place.name}", cwd=place)
     # when: its command has ended, the supervisor is killed, and somebody waits
     bus.kill_supervisor()
