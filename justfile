@@ -1,0 +1,19 @@
+# The scripts by name; each sets up what it needs.
+
+setup:
+    scripts/setup
+
+demo:
+    scripts/demo
+
+test *ARGS:
+    scripts/test {{ARGS}}
+
+bench *ARGS:
+    scripts/bench {{ARGS}}
+
+simulate SEEDS="100":
+    scripts/simulate {{SEEDS}}
+
+docs:
+    .venv/bin/python scripts/docs.py
