@@ -1,7 +1,6 @@
 """The envelope: one message on its way, one JSON object on one line of a stream door. Source: contract §2."""
 
 import datetime
-import json
 import re
 from functools import lru_cache
 
@@ -122,11 +121,6 @@ def read_wire_time(text: str) -> int:
     except ValueError:
         return 0
     return int(at.timestamp() * 1000) if at.tzinfo is not None else 0
-
-
-def pretty(value: object) -> str:
-    """JSON for people: one object, indented."""
-    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
 
 
 def _depth(line: bytes) -> int:

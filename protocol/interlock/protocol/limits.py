@@ -12,7 +12,6 @@ RESOURCE_NAME_CHARACTERS_MAX = 64
 REPOSITORY_ID_CHARACTERS_MAX = 128
 RESOURCE_KEY_CHARACTERS_MAX = 256
 NEAREST_NAMES_MAX = 3  # how many "did you mean" are worth reading
-SET_RESOURCES_MAX = 16  # names in one REQUEST
 
 # --- resources ----------------------------------------------------------------------------
 QUEUE_TICKETS_MAX = 16_384  # the newcomer is refused past it, never one already queued

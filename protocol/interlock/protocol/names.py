@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from interlock.protocol.limits import (
     AGENT_NAME_CHARACTERS_MAX,
     NEAREST_NAMES_MAX,
+    REPOSITORY_ID_CHARACTERS_MAX,
     RESOURCE_KEY_CHARACTERS_MAX,
     RESOURCE_NAME_CHARACTERS_MAX,
 )
@@ -61,7 +62,8 @@ def why_not_resource(resource: str) -> str | None:
             return None if _is_name(name) else _bad_name(name)
         case ["repository", repository, name]:
             if not _REPOSITORY.fullmatch(repository):
-                return f"{repository!r} is no repository id: 1 to 128 letters, digits, '_' or '-'"
+                most = REPOSITORY_ID_CHARACTERS_MAX
+                return f"{repository!r} is no repository id: 1 to {most} letters, digits, '_' or '-'"
             return None if _is_name(name) else _bad_name(name)
         case _:
             return f"{resource!r} is no resource key: machine/<name> or repository/<id>/<name>"
