@@ -294,7 +294,9 @@ async def test_a_tree_that_hides_and_ignores_sigterm_is_gone_before_the_keeper(t
 
 
 async def test_a_tree_that_heeds_sigterm_is_not_killed(tmp_path: Path) -> None:
-    script = "trap 'exit 9' TERM; echo ready; while :; do sleep 600 & wait; done"
+    # Python has finished its exec when it speaks: a shell's child that is hit between fork and exec forgets the signal.
+    child = "import os, signal; os.write(1, b'ready\\n'); signal.pause()"
+    script = f"trap 'exit 9' TERM; '{sys.executable}' -c \"{child}\" & wait"
     async with launched(tmp_path, "sh", "-c", script, stop_timeout_ms=PATIENCE_S * 1000) as launch:
         await launch.output.line()
         launch.keeper.stop()

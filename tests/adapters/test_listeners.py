@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
+import psutil
 import pytest
 
 from interlock.adapters.launches import Gone, LaunchSpec, start_keeper
@@ -55,7 +56,7 @@ def test_a_listener_is_found_with_its_process(family: socket.AddressFamily, addr
         [found] = listeners([port])
 
         assert (found.port, found.address, found.pid) == (port, address, os.getpid())
-        assert "pytest" in found.command
+        assert found.command.split()[0] == psutil.Process().cmdline()[0]
         assert found.user is not None
         assert found.since_ms is not None
         assert 0 <= time.time() * 1000 - found.since_ms < 24 * 3600 * 1000
