@@ -39,6 +39,8 @@ OUTSIDE = {  # pages at the repository's top that belong to the site
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
 }
+SHIM = "https://unpkg.com/iframe-worker/shim"
+FETCHED = re.compile(r'<(?:script|img|iframe|link rel="(?:stylesheet|preconnect|preload)")[^>]*?="(https?://[^"]+)"')
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 CONFIG = """\
 [project]
@@ -52,7 +54,9 @@ nav = {nav}
 [project.theme]
 language = "en"
 font = false # the reader's own: nothing is fetched
-features = ["navigation.sections", "navigation.top", "navigation.footer", "toc.follow", "content.code.copy", "search.highlight"]
+features = [
+  "navigation.sections", "navigation.top", "navigation.footer", "toc.follow", "content.code.copy", "search.highlight",
+]
 
 [project.theme.icon]
 logo = "lucide/traffic-cone"
@@ -164,10 +168,22 @@ def build() -> int:
     done = subprocess.run([_tool(), "build", "--strict", "--clean"], cwd=STAGE, check=False)
     if done.returncode:
         return done.returncode
+    for page in (STAGE / "site").rglob("*.html"):
+        page.write_text(_offline(page))
+    fetched = sorted({url for page in (STAGE / "site").rglob("*.html") for url in FETCHED.findall(page.read_text())})
+    if fetched:
+        print(f"the site would fetch {', '.join(fetched)} when it is looked at: take it in", file=sys.stderr)
+        return 1
     shutil.rmtree(SITE, ignore_errors=True)
     (STAGE / "site").rename(SITE)
     print(f"built: {SITE.relative_to(ROOT)}/index.html, {len(places())} pages")
     return 0
+
+
+def _offline(page: Path) -> str:
+    """A drawn page without the one script that the tool takes from the net; ours does the same (docs/worker.js)."""
+    ours = os.path.relpath(STAGE / "site" / "worker.js", page.parent)
+    return page.read_text().replace(SHIM, ours)
 
 
 def serve(port: str) -> int:
