@@ -3,6 +3,7 @@
 A key, an option or a name that the code has and does not explain is an error here: it is explained where it stands.
 """
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -23,6 +24,7 @@ NOTE = "<!-- Made by scripts/docs.py from the code: change it there. -->\n\n"
 NO_KEY = "q" * 8 * NEAREST_NAMES_MAX  # a key that is near to no other: the answer then names all that are known
 
 
+@functools.cache
 def verbs() -> dict[str, Any]:
     """Every verb of `bus`, as typer has it; "" is `bus` itself."""
     group = typer.main.get_command(app.build([*app.EVERYDAY, *app.OTHERS]))
@@ -112,11 +114,10 @@ def _text(parameter: Any) -> str:
 def configuration_page() -> str:
     """Every key of bus.toml with its default and its meaning."""
     parts = [
-        NOTE
-        + '# Keys of bus.toml\n\nA duration is written `"200ms"`, `"30s"`, `"3m"` or `"1h30m"`. What each is for, with '
-        "examples: [the guide](../guide/configuration.md).\n\n## `[bus]`\n",
+        NOTE + '# Keys of bus.toml\n\nA duration is written `"200ms"`, `"30s"`, `"3m"` or `"1h30m"`.\n\n## `[bus]`\n',
         _table(keys("bus"), _meanings(config.Config), _defaults(config.Config)),
-        "\n## `[resources.NAME]`\n\nNAME has at most 64 letters, digits, `_`, `.` or `-`, and begins with a letter or a digit.\n",
+        "\n## `[resources.NAME]`\n\nNAME has at most 64 letters, digits, `_`, `.` or `-`, "
+        "and begins with a letter or a digit.\n",
     ]
     structs = [each for _, each in inspect.getmembers(definition, _is_struct)]
     meanings: dict[str, str] = {}
