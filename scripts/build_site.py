@@ -165,8 +165,12 @@ def build() -> int:
     """Build site/ anew; it replaces the old one only when nothing is wrong."""
     shutil.rmtree(STAGE, ignore_errors=True)
     stage()
-    done = subprocess.run([_tool(), "build", "--strict", "--clean"], cwd=STAGE, check=False)
+    done = subprocess.run(
+        [_tool(), "build", "--strict", "--clean"], cwd=STAGE, capture_output=True, text=True, check=False
+    )
     if done.returncode:
+        print((done.stdout + done.stderr).partition("Traceback")[0] or done.stderr, file=sys.stderr)
+        print("site: not built: mend what is named above, then scripts/site again", file=sys.stderr)
         return done.returncode
     for page in (STAGE / "site").rglob("*.html"):
         page.write_text(_offline(page))
