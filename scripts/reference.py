@@ -119,22 +119,26 @@ def configuration_page() -> str:
         "\n## `[resources.NAME]`\n\nNAME has at most 64 letters, digits, `_`, `.` or `-`, "
         "and begins with a letter or a digit.\n",
     ]
-    structs = [each for _, each in inspect.getmembers(definition, _is_struct)]
-    meanings: dict[str, str] = {}
-    defaults: dict[str, str] = {}
-    for struct in [*(each for each in structs if each is not definition.Definition), definition.Definition]:
-        meanings |= _meanings(struct)
-        defaults |= _defaults(struct)
-    defaults |= {"kind": '"lock"; "server" where there is a `start`', "units": "one"}
     every = {kind: keys(kind.value) for kind in definition.Kind}
-    common = set.intersection(*(set(each) for each in every.values()))
-    parts.append("### Of every kind\n")
-    parts.append(_table([*common], meanings, defaults))
+    common = [key for key in keys(definition.Kind.LOCK) if all(key in known for known in every.values())]
+    parts += ["### Of every kind\n", _table(common, *_explained(""))]
     for kind, known in every.items():
         own = [key for key in known if key not in common]
         if own:
-            parts += [f'\n### Of `kind = "{kind.value}"`\n', _table(own, meanings, defaults)]
+            parts += [f'\n### Of `kind = "{kind.value}"`\n', _table(own, *_explained(kind.value))]
     return "\n".join(parts)
+
+
+def _explained(kind: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Meanings and defaults of a resource's keys; what the kind's own struct says of a key goes before all others."""
+    structs = [each for _, each in inspect.getmembers(definition, _is_struct)]
+    structs.sort(key=lambda each: (each.__name__.lower() == f"{kind}definition", each is definition.Definition))
+    meanings: dict[str, str] = {}
+    defaults: dict[str, str] = {}
+    for struct in structs:
+        meanings |= _meanings(struct)
+        defaults |= _defaults(struct)
+    return meanings, {**defaults, "kind": '"lock"; "server" where there is a `start`', "units": "one"}
 
 
 def keys(where: str) -> list[str]:

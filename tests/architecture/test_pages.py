@@ -108,6 +108,9 @@ def commands(text: str) -> Iterator[list[str]]:
             found = re.search(r"(?:^|\$ |^\t|^ +|: \"|&& )(bus .+)", line)
             if found and (language in {"make", "json", "sh"} or line.lstrip().startswith(("$ ", "("))):
                 yield _words(found[1])
+        if language == "text":  # what is pasted into prompts
+            for verb, rest in re.findall(r"\bbus ([a-z]+)(.*?)(?=\bbus |$)", body, re.MULTILINE):
+                yield [verb, *re.findall(r"(?<= )--(?:[a-z-]+)?", rest)]
     for found in re.finditer(r"`(bus [^`]+)`", prose(text)):
         yield _words(found[1])
 

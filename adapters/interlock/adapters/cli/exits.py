@@ -23,7 +23,7 @@ MEANINGS = {
     "agents": "0",
     "ack": "0, 77 there is no such message in your inbox",
     "receipt": "0, 77 there is no such message",
-    "recover": "0 it is free, 75 the evidence is shown and nothing was changed, 77 it is not in doubt, or you are not at a terminal",
+    "recover": "0 it is free, 75 the evidence is shown and nothing was changed, 77 nothing is in doubt, or no terminal",
     "errors": "0, 64 there is no such code",
     "help": "0, 64 there is no such command",
     "init": "0 written, or shown; 73 there is a bus.toml already",
