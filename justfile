@@ -17,3 +17,9 @@ simulate SEEDS="100":
 
 docs:
     .venv/bin/python scripts/docs.py
+
+site *ARGS:
+    scripts/site {{ARGS}}
+
+picture:
+    scripts/picture

@@ -1,14 +1,16 @@
-"""Writes the pages under docs/protocol/ that follow from the code: messages, events, codes, limits.
+"""Writes the pages that follow from the code: docs/protocol/ (messages, events, codes, limits) and docs/reference/.
 
 .venv/bin/python scripts/docs.py            writes them
 .venv/bin/python scripts/docs.py --check    says which are stale, exit 1
 """
 
 import ast
+import importlib
 import inspect
 import re
 import sys
 import typing
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +20,7 @@ from interlock.protocol import control, limits, messages
 from interlock.protocol.codes import TABLE
 from interlock.protocol.grammar import VERBS
 
-FOLDER = Path(__file__).parents[1] / "docs" / "protocol"
+DOCS = Path(__file__).parents[1] / "docs"
 NOTE = "<!-- Made by scripts/docs.py from the code: change it there. -->\n\n"
 
 
@@ -113,17 +115,31 @@ def _plain(value: object) -> bool:
     }
 
 
-PAGES = {"messages.md": messages_page, "events.md": events_page, "codes.md": codes_page, "limits.md": limits_page}
+PROTOCOL: dict[str, Callable[[], str]] = {
+    "messages.md": messages_page,
+    "events.md": events_page,
+    "codes.md": codes_page,
+    "limits.md": limits_page,
+}
+
+
+def pages() -> dict[str, str]:
+    """Every generated page, by its path under docs/."""
+    sys.path.insert(0, str(DOCS.parent))  # so that a script finds the one beside it by its full name
+    reference = importlib.import_module("scripts.reference")
+    found = {f"protocol/{name}": page() for name, page in PROTOCOL.items()}
+    return {**found, **{f"reference/{name}": text for name, text in reference.pages().items()}}
 
 
 def main() -> int:
-    stale = [name for name, page in PAGES.items() if not _same(FOLDER / name, page())]
+    every = pages()
+    stale = [name for name, text in every.items() if not _same(DOCS / name, text)]
     if "--check" in sys.argv:
-        print("\n".join(f"docs/protocol/{name} is stale: run scripts/docs.py" for name in stale), end="")
+        print("\n".join(f"docs/{name} is stale: run scripts/docs.py" for name in stale), end="")
         return 1 if stale else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page())
+    for name in stale:
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
+        (DOCS / name).write_text(every[name])
     return 0
 
 

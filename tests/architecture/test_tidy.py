@@ -129,7 +129,15 @@ def test_nothing_sleeps_in_tests() -> None:
 
 
 def test_scripts_can_be_run() -> None:
-    for name in ("scripts/setup", "scripts/demo", "scripts/test", "scripts/bench", ".ci/run"):
+    for name in (
+        "scripts/setup",
+        "scripts/demo",
+        "scripts/test",
+        "scripts/bench",
+        "scripts/site",
+        "scripts/picture",
+        ".ci/run",
+    ):
         assert os.access(ROOT / name, os.X_OK), f"{name}: chmod +x"
 
 

@@ -44,7 +44,17 @@ class ConfigError(Exception):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Settings of a bus. Every time in milliseconds; `resources` by full key."""
+    """Settings of a bus. Every time in milliseconds; `resources` by full key.
+
+    Args:
+        poll_every: how often a silent owner is asked while others wait; two unanswered polls end its hold.
+        claim: a grant that nobody has noticed for this long passes on, if others wait.
+        reservation: how long an unused grant of `bus run` lasts.
+        wait: how long a `bus run` waits for its grant.
+        time_max: the longest declared time during which a silent poll does not count.
+        keep: how long the log and read messages are kept.
+        hosts: further agent clients whose process an agent is bound to; claude, codex, gemini and others are known.
+    """
 
     poll_every: int = _BUS_TIMES["poll_every"]
     claim: int = _BUS_TIMES["claim"]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import typer
 from typer.exceptions import Exit, TyperException
 
-from interlock.adapters.cli import options
+from interlock.adapters.cli import exits, options
 from interlock.adapters.cli.options import Failure, Options
 
 EVERYDAY = {
@@ -99,7 +99,9 @@ def build(names: Collection[str], hidden: Collection[str] = ()) -> typer.Typer:
         module = importlib.import_module(f"interlock.adapters.cli.{_MODULES.get(name, name)}")
         settings = getattr(module, "SETTINGS", {})
         text = {**EVERYDAY, **OTHERS}[name]
-        app.command(name, short_help=text, hidden=name in hidden, context_settings=settings)(module.command)
+        app.command(name, short_help=text, hidden=name in hidden, context_settings=settings, epilog=exits.line(name))(
+            module.command
+        )
     return app
 
 

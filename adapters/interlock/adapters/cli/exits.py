@@ -1,0 +1,43 @@
+"""What each verb's exit codes mean; `--help` and the reference show it. The codes of refusals are in `codes.py`."""
+
+MEANINGS = {
+    "run": "the command's own code; 124 the wait was too long, 125 the bus failed, 126 the command cannot be executed, "
+    "127 it is not found, 128+N it ended by signal N",
+    "request": "0 it is yours, 75 you have a place in the queue, 77 refused",
+    "wait": "0 it is yours, 75 still queued, 77 it was revoked, or the request has ended",
+    "check": "0 it is yours now, 77 it is not",
+    "release": "0 given back, 77 it was not yours",
+    "extend": "0 extended, 77 it is not yours",
+    "me": "0",
+    "status": "0, 64 there is no such resource",
+    "join": "0 joined, 77 somebody else has that name",
+    "logs": "0, 77 there is no log of that resource",
+    "tail": "0",
+    "send": "0 the message is in the inbox, or what was asked of the coordinator is done; 75 queued",
+    "inbox": "0, also where nothing is unread",
+    "up": "0 it runs, also where it ran already; 69, 73, 74 or 78 it did not come up, and why",
+    "down": "0 it is down, also where none ran; 75 it is still going down",
+    "cancel": "0 out of the queue, 77 you were not in it",
+    "restart": "0 it is ready again, 75 it is still starting, 77 it is not yours",
+    "leave": "0",
+    "agents": "0",
+    "ack": "0, 77 there is no such message in your inbox",
+    "receipt": "0, 77 there is no such message",
+    "recover": "0 it is free, 75 the evidence is shown and nothing was changed, 77 nothing is in doubt, or no terminal",
+    "errors": "0, 64 there is no such code",
+    "help": "0, 64 there is no such command",
+    "init": "0 written, or shown; 73 there is a bus.toml already",
+    "brief": "0",
+    "revoke": "0 taken back, 77 nobody has it, or not at a terminal",
+    "doctor": "0 nothing is wrong, 1 something is",
+    "config": "0 it is right, 78 it is not, and where",
+    "forget": "0",
+}
+EVERYWHERE = (
+    "64 wrong usage, 69 no supervisor answers, 74 a read or write failed, 78 the configuration is wrong, 130 Ctrl-C"
+)
+
+
+def line(verb: str) -> str:
+    """A verb's exit codes, for the end of its help; empty for one that has none of its own."""
+    return f"Exit: {MEANINGS[verb]}." if verb in MEANINGS else ""

@@ -1,0 +1,149 @@
+"""Draws a terminal with the demo's own output: docs/demo.svg.
+
+    scripts/demo ──▶ what it printed ──▶ some of its scenes, whole ──▶ docs/demo.svg
+
+Nothing is written by hand. What differs from run to run (folder, port, process ids) is put as `…` or a round number, so
+that a review sees only what has really changed. The picture fetches nothing: its font is the reader's own monospace,
+and every run of text is told its width, so that columns stay straight in any of them.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "demo.svg"
+SCENES = (  # the beginnings of the demo's lines of heading that are shown, and how many of its commands
+    ("# A asks", ("bus --as A request",)),
+    ("# B asks", ("bus --as B send", "bus status")),
+    ("# A releases", ("bus --as A release", "bus --as B wait")),
+    ("# C waits", ("bus --as C request", "kill", "bus --as C wait", "bus --as B check")),
+)
+COLUMNS = 118
+FONT_PX = 14
+CELL_PX = 8.43  # what most monospace fonts take for a character at that size
+LINE_PX = 20
+EDGE_PX = 18
+BAR_PX = 38
+WORDS = {  # what the bus says first, and its colour
+    "GRANTED": "good", "RELEASED": "good", "QUEUED": "wait", "REFUSED": "bad", "JOINED": "dim",
+    "[exit": "dim", "RESOURCE": "strong",
+}  # fmt: skip
+STYLE = """
+    text { font: 14px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace; }
+    text { fill: #d6deeb; white-space: pre; }
+    .strong { font-weight: 700; fill: #ffffff; } .note { fill: #8a9bb4; font-style: italic; } .dim { fill: #8a9bb4; }
+    .prompt { fill: #7fdbca; } .place { fill: #8a9bb4; } .good { fill: #a5e075; font-weight: 700; }
+    .wait { fill: #ffcb6b; font-weight: 700; } .bad { fill: #ff869a; font-weight: 700; }
+"""
+
+
+def transcript() -> str:
+    """What the demo prints, played now; its commits have a fixed date, so that they are called the same each time."""
+    date = {f"GIT_{who}_DATE": "2025-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "demo.py")],
+        env={**os.environ, **date}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        raise SystemExit("picture: the demo failed: nothing is drawn")
+    return done.stdout
+
+
+def lines(printed: str) -> list[str]:
+    """The lines of the scenes that are shown, each command with its output (not its progress), wrapped."""
+    printed = re.sub(r"\S*/interlock-demo-\w+/", "…/", printed)
+    printed = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:7080", printed)
+    for number, pid in enumerate(dict.fromkeys(re.findall(r"(?:pid|process|kill -9) (\d+)", printed)), start=1):
+        printed = re.sub(rf"\b{pid}\b", str(4100 + number), printed)
+    printed = re.sub(r"\b[1-3]s (ago|more)", r"0s \1", printed)
+    shown: list[str] = []
+    for beginning, commands in SCENES:
+        scene = next(part for part in re.split(r"\n(?=# )", printed) if part.startswith(beginning))
+        heading, *parts = re.split(r"\n(?=(?:\(\S+\) )?\$ )", scene.rstrip("\n"))
+        shown += ["", heading] if shown else [heading]
+        for part in parts:
+            if any(re.match(rf"(?:\(\S+\) )?\$ {re.escape(command)}", part) for command in commands):
+                shown += [
+                    piece for line in part.split("\n") if not line.startswith("waiting:") for piece in _wrapped(line)
+                ]
+    return shown
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    while len(line) > COLUMNS:
+        at = line.rfind(" ", 0, COLUMNS) + 1 or COLUMNS
+        yield line[:at].rstrip()
+        line = "  " + line[at:]
+    yield line
+
+
+def draw(shown: list[str], title: str) -> str:
+    """An SVG of a terminal that shows these lines."""
+    width = round(COLUMNS * CELL_PX + 2 * EDGE_PX)
+    height = BAR_PX + len(shown) * LINE_PX + EDGE_PX
+    rows = []
+    for number, line in enumerate(shown):
+        y = BAR_PX + (number + 0.75) * LINE_PX
+        column = 0
+        for style, text in _spans(line):
+            if text.strip():
+                start = column + len(text) - len(text.lstrip())
+                words = text.strip()
+                rows.append(
+                    f'<text x="{EDGE_PX + start * CELL_PX:.1f}" y="{y:g}" textLength="{len(words) * CELL_PX:.1f}"'
+                    f"{f' class={chr(34)}{style}{chr(34)}' if style else ''}>{escape(words)}</text>"
+                )
+            column += len(text)
+    dots = "".join(
+        f'<circle cx="{EDGE_PX + 6 + 20 * n}" cy="19" r="6" fill="{colour}"/>'
+        for n, colour in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{escape(title)}">\n'
+        "  <!-- Made by scripts/picture from what scripts/demo prints. Folder, port and process ids are put as … or a "
+        "round number. -->\n"
+        f"  <style>{STYLE}  </style>\n"
+        f'  <rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="9" fill="#131b2c" stroke="#46536b"/>\n'
+        f"  {dots}\n"
+        f'  <text x="{width / 2:g}" y="24" text-anchor="middle" class="dim">{escape(title)}</text>\n  '
+        + "\n  ".join(rows)
+        + "\n</svg>\n"
+    )
+
+
+def _spans(line: str) -> Iterator[tuple[str, str]]:
+    """A line in pieces, each with its style."""
+    if line.startswith("# "):
+        yield "note", line
+        return
+    command = re.match(r"(\(\S+\) )?(\$ )(.*)", line)
+    if command:
+        yield "place", command[1] or ""
+        yield "prompt", command[2]
+        yield "strong", command[3]
+        return
+    word, blank, rest = line.partition(" ")
+    if word in WORDS:
+        yield WORDS[word], word
+        yield WORDS[word] if WORDS[word] in {"dim", "strong"} else "", blank + rest
+    else:
+        yield "", line
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    printed = Path(words[1]).read_text() if words[:1] == ["--from"] and len(words) == 2 else transcript()
+    PICTURE.write_text(draw(lines(printed), "scripts/demo - one dev server, three worktrees"))
+    print(f"drawn: {PICTURE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
