@@ -291,7 +291,8 @@ def _after_failure(unit: Unit, kind: StepKind, untouched: bool) -> Prepared | No
     if kind is StepKind.PREPARE and untouched and unit.step is not None and unit.step.launch:
         return None
     if kind is StepKind.VERIFY and not untouched and unit.prepared is not None:
-        return replace(unit.prepared, ready=False)
+        launch = unit.step.launch if unit.step is not None and unit.step.launch else unit.prepared.launch
+        return replace(unit.prepared, ready=False, launch=launch)
     return unit.prepared
 
 

@@ -27,6 +27,7 @@ from interlock.adapters.paths import Home
 from interlock.adapters.process import marked, probe, wait_gone
 from interlock.adapters.readiness import last_lines
 from interlock.adapters.resources.launching import (
+    LOOK_S,
     Launching,
     StepFailed,
     environment,
@@ -144,10 +145,12 @@ class CommandSteps:
         """Wait for its end, and say what it was.
 
         Raises:
-            StepFailed: it takes too long; what is left of it lives.
+            StepFailed: it has failed, or takes too long; what is left of it may live.
         """
         path = self._launching.result(launch)
         with anyio.move_on_after(_left_s(order)) as patience:
+            if has_failed(await self._leader_ended(path, keeper)) and probe(keeper) is not Presence.GONE:
+                raise StepFailed(f"{order.kind} ended {how(read_result(path))}")
             await wait_gone(keeper)
         if patience.cancelled_caught and probe(keeper) is not Presence.GONE:
             raise StepFailed(_too_long(order, read_result(path), launch))
@@ -164,6 +167,16 @@ class CommandSteps:
         if not stopped.proved:
             return self._failure(order, launch, f"{order.kind}: {stopped.evidence}", proved=False)
         return StepResult(order.unit, order.step, evidence=f"it ended with code 0; {stopped.evidence}")
+
+    async def _leader_ended(self, path: Path, keeper: Identity) -> LaunchResult:
+        """Wait for the end of the command itself, whatever it leaves."""
+        while True:
+            result = read_result(path)
+            if result.ended or probe(keeper) is Presence.GONE:
+                return read_result(path)
+            if result.leader is not None:
+                await wait_gone(result.leader)
+            await anyio.sleep(LOOK_S)
 
     async def _ended_by_us(
         self, order: RunCommand, launch: str, keeper: Identity, why: str, *, halted: bool
