@@ -5,9 +5,11 @@ import re
 import pytest
 
 from interlock.coordinator.config import KNOWN_HOSTS, Config, ConfigError, parse_config
-from interlock.protocol.definition import Kind
+from interlock.protocol.definition import CommandDefinition, Kind, ServerDefinition, command_of, server_of
 
 SERVER = '[resources.web]\nkind = "server"\nstart = "npm run dev"\n'
+POOL = '[resources.web]\nunits = ["1", "2"]\nkind = "server"\nstart = "npm run dev -- --port {unit}"\n'
+COMMAND = '[resources.board]\nkind = "command"\nprepare = "./flash"\n'
 
 
 def test_nothing_said_is_every_default() -> None:
@@ -57,7 +59,18 @@ def test_a_start_command_alone_makes_a_server() -> None:
         ('# a shop\n[resources."a b"]\n', 2, "is no resource name"),
         ('[resources."a/b"]\n', 1, "must be a plain name"),
         ('[resources.a]\nkind = "srv"\n', 2, "'srv' is unknown"),
-        ('[resources.a]\nkind = "command"\n', 2, "not in this version"),
+        ('[resources.a]\nkind = "comand"\n', 2, "did you mean 'command'?"),
+        ('[resources.a]\nkind = 3\n', 2, "kind = 3 is unknown; lock, server or command"),
+        ('[resources.a]\nkind = ["lock"]\n', 2, "is unknown"),
+        ('[resources.a]\nkind = "command"\n', 2, "needs one of stop, prepare and verify"),
+        (COMMAND + 'start = "x"\n', 4, "unknown key 'start'; known here: env, kind, prepare"),
+        (COMMAND + 'step_timeout = "soon"\n', 4, "'soon' is no duration"),
+        (COMMAND + 'repeatable = "yes"\n', 4, "repeatable must be true or false"),
+        (COMMAND + 'stop = "x {unit}"\n', 4, "there are no units"),
+        (COMMAND + 'env = { BUS_HOME = "/x" }\n', 4, "env may not set BUS_HOME"),
+        ('[bus]\nrevoke_grace = "0m"\n', 2, "is no duration"),
+        ('[bus]\nrevoke_grce = "1s"\n', 2, "did you mean 'revoke_grace'?"),
+        ('[bus]\nrevoke_grace = ["1s"]\n', 2, "is no duration"),
         ('[resources.a]\nkind = "lock"\nurl = "http://x"\n', 3, "unknown key 'url'"),
         ('[resources.a]\nkind = "server"\n', 1, "needs a start command"),
         ('[resources.a]\nkind = "server"\nstart = "  "\n', 3, "needs a start command"),
@@ -69,8 +82,26 @@ def test_a_start_command_alone_makes_a_server() -> None:
         (SERVER + "ports = [true]\n", 4, "numbers from 1 to 65535"),
         (SERVER + 'ports = ["80"]\n', 4, "numbers from 1 to 65535"),
         (SERVER + 'start_timeout = "soon"\n', 4, "'soon' is no duration"),
-        (SERVER + 'prepare = "npm ci"\n', 4, "not in this version"),
-        (SERVER + 'units = ["1", "2"]\n', 4, "one server a port"),
+        (SERVER + 'terminal = "tmux"\n', 4, "not in this version"),
+        (SERVER + 'prepare = 3\n', 4, "prepare must be a text"),
+        (SERVER + 'prepar = "npm ci"\n', 4, "did you mean 'prepare'?"),
+        (SERVER + 'env = "A=1"\n', 4, "'env' must be a table"),
+        (SERVER + 'env = { A = 1 }\n', 4, "A must be a text"),
+        (SERVER + 'env = { "A B" = "1" }\n', 4, "no name of a variable"),
+        (SERVER + '[resources.web.env]\nBUS_FENCE = "1"\n', 4, "env may not set BUS_FENCE"),
+        (SERVER + 'units = ["1", "2"]\n', 3, "start of a pool must hold {unit}"),
+        (SERVER + 'url = "http://localhost:{unit}"\n', 4, "there are no units"),
+        (POOL + 'url = "http://localhost:3000"\n', 5, "url of a pool must hold {unit}"),
+        (POOL + 'health = "http://localhost/ok"\n', 5, "health of a pool must hold {unit}"),
+        (POOL + "ports = [3000]\n", 5, "ports of a pool must be texts that hold {unit}"),
+        (POOL + 'ports = ["3000"]\n', 5, "ports of a pool must be texts that hold {unit}"),
+        (POOL + 'ports = ["x{unit}"]\n', 5, "'x{unit}' is no number for unit '1'"),
+        (POOL + 'ports = ["6553{unit}"]\n' + POOL.replace("web", "api") + 'ports = ["6553{unit}"]\n', 10,
+         "port 65531 is declared by web unit 1 too"),
+        (POOL + 'ports = ["70{unit}", "7{unit}"]\n' + SERVER.replace("web", "api") + "ports = [72]\n", 9,
+         "port 72 is declared by web unit 2 too"),
+        (POOL + 'ports = ["6999{unit}"]\n', 5, "port 69991 of unit 1 is none"),
+        ('[resources.a]\nunits = [""]\n', 2, "each of units needs a name"),
         (SERVER + "ports = [80]\n" + SERVER.replace("web", "api") + "ports = [80]\n", 8, "declared by web too"),
         ('[resources.a]\nunits = ["1", "1"]\n', 2, "units must be different"),
         ('[resources.a]\nunits = ["../x"]\n', 2, "must be a name"),
@@ -85,6 +116,31 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, says: str) ->
     assert says in sentence
     assert re.match(rf"bus\.toml:{line}: ", sentence), sentence
     assert "\n" not in sentence
+
+
+def test_a_pool_is_one_definition_from_which_each_unit_s_own_follows() -> None:
+    # when
+    web = parse_config(
+        '[bus]\nrevoke_grace = "0s"\n[resources.web]\nkind = "server"\nunits = ["7081", "7082"]\n'
+        'start = "serve --port {unit}"\nprepare = "build {unit}"\nurl = "http://x:{unit}/"\n'
+        'ports = ["{unit}", "1{unit}"]\n'
+        'env = { LOG = "/tmp/{unit}.log" }\n', "f",
+    ).resources["machine/web"]  # fmt: skip
+    one = server_of(web, "7081")
+    # then
+    assert one is not None
+    assert (one.start, one.prepare, one.url) == ("serve --port 7081", "build 7081", "http://x:7081/")
+    assert (one.ports, one.env) == ((7081, 17081), (("LOG", "/tmp/7081.log"),))
+    assert web.revoke_grace_ms == 0
+    assert server_of(parse_config(SERVER, "f").resources["machine/web"], "") == ServerDefinition("npm run dev")
+
+
+def test_the_kind_command_has_its_steps() -> None:
+    board = parse_config(
+        '[resources.board]\nkind = "command"\nunits = ["a", "b"]\nstop = "off {unit}"\nverify = "ping {unit}"\n'
+        'step_timeout = "10s"\nrepeatable = true\nenv = { B = "{unit}" }\n', "f",
+    ).resources["machine/board"]  # fmt: skip
+    assert command_of(board, "b") == CommandDefinition("off b", "", "ping b", 10_000, True, (("B", "b"),))
 
 
 def test_more_resources_than_can_be_are_refused_with_both_numbers() -> None:

@@ -12,7 +12,7 @@ import msgspec
 from tests.protocol.search_standing import commands_on, hold_to, stands
 from tests.protocol.search_world import INTERVAL_MS, Hold, Move, World
 
-from interlock.protocol.definition import Kind
+from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import Extend, Granted, Queued, Release, Request, Restart, StillUsing
 from interlock.protocol.outcome import Outcome, Send, fold
 from interlock.protocol.resource import decide
@@ -26,6 +26,8 @@ from interlock.protocol.resource_commands import (
     Recover,
     ResourceCommand,
     Resume,
+    Revoke,
+    RunCommand,
     RunStep,
     ServerGone,
     StepFailure,
@@ -51,7 +53,7 @@ from interlock.protocol.resource_events import (
     TicketCancelled,
 )
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, StepKind, wants_to_hear
+from interlock.protocol.resource_state import Resource, StepKind, Unit, wants_to_hear
 
 RESOURCE = msgspec.json.Decoder(Resource)
 EVENTS = msgspec.json.Decoder(tuple[ResourceEvent, ...])
@@ -89,17 +91,11 @@ def _truth(world: World, command: ResourceCommand) -> World:
         case Mail(agent, _, id_, Request(run=False)):
             world = replace(world, last_id={**world.last_id, agent: id_})
         case StepResult(unit, _, None):
-            step = world.resource.unit(unit).step
-            return _tree(world, unit, None) if step is not None and step.kind is StepKind.STOP else world
+            return _done(world, unit)
         case StepResult(unit, _, server) if server is not None:
             return _tree(world, unit, (server.worktree, "up"))
-        case StepFailure(unit, _, _, proved, never_started):
-            step = world.resource.unit(unit).step
-            starting = step is not None and step.kind is StepKind.START
-            if not proved or (not starting and step is not None and step.kind is StepKind.STOP):
-                where = world.trees.get(unit, ("?", ""))[0]
-                return _tree(world, unit, (where, "doubt"))
-            return _tree(world, unit, None) if starting and not never_started else world
+        case StepFailure(unit):
+            return _failed(world, unit, command)
         case ServerGone(unit, _, _, proved, alive):
             where = world.trees[unit][0]
             return _tree(world, unit, (where, "remnant") if alive else None if proved else (where, "doubt"))
@@ -108,6 +104,37 @@ def _truth(world: World, command: ResourceCommand) -> World:
             quiet = {f: _heard(h) if h.agent == agent and not h.run else h for f, h in world.holds.items()}
             return replace(world, holds=quiet)
     return world
+
+
+def _done(world: World, unit: str) -> World:
+    """A step has succeeded that started no server."""
+    step, where = world.resource.unit(unit).step, world.trees.get(unit, ("", ""))[0]
+    if step is None or step.kind is StepKind.STOP:
+        return _tree(world, unit, None) if step is not None else world
+    if world.resource.definition.kind is Kind.COMMAND:
+        return _tree(world, unit, (where, "up")) if step.kind is StepKind.VERIFY else world
+    ticket = world.resource.unit(unit).ticket
+    made = ticket.worktree if step.kind is StepKind.PREPARE and ticket is not None else ""
+    return replace(world, made={**world.made, unit: made}) if made else world
+
+
+def _failed(world: World, unit: str, failure: StepFailure) -> World:
+    """A step has failed: what of it may live, or be half done?"""
+    step, tree = world.resource.unit(unit).step, world.trees.get(unit, ("?", ""))
+    if step is None:
+        return world
+    command = world.resource.definition.command
+    again = failure.never_started or (failure.interrupted and command is not None and command.repeatable)
+    if not again and (not failure.proved or step.kind is StepKind.STOP):
+        return _tree(world, unit, (tree[0], "doubt"))
+    if step.kind is StepKind.START:
+        return world if failure.never_started else _tree(world, unit, None)
+    if world.resource.definition.kind is not Kind.COMMAND:
+        return world
+    if step.kind is StepKind.PREPARE and step.launch and failure.never_started:
+        return _tree(world, unit, None)
+    broken = step.kind is StepKind.VERIFY and not failure.never_started and unit in world.trees
+    return _tree(world, unit, (tree[0], "half")) if broken else world
 
 
 def _heard(hold: Hold) -> Hold:
@@ -153,7 +180,14 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
         case PrepareFailed(_, _, request_id, why):
             hold_to("a ticket ends with a reason", why and request_id in world.places, event)
             return _gone(world, request_id)
-        case StepStarted(unit=unit, request_id=request_id) if request_id:
+        case StepStarted(unit=unit, kind=kind, request_id=request_id, halt=halt):
+            lost = isinstance(command, StepFailure) and command.interrupted and command.unit == unit
+            board = world.resource.definition.command
+            hold_to("what may not be repeated is not", not lost or (board is not None and board.repeatable), event)
+            early = kind is StepKind.STOP and not halt and unit not in world.doubt
+            hold_to("what runs is let be in the grace", not early or world.now_ms >= world.grace.get(unit, 0), event)
+            if not request_id:
+                return world
             _is_next(world, request_id)
             _is_free(world, unit)
             return replace(world, served={**world.served, unit: request_id})
@@ -170,13 +204,14 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
         case Draining(fence=fence, why=why):
             hold_to("a hold that drains is live and has a reason", why and fence in world.holds, event)
             _may_end(world, before, command, event, world.holds[fence], fence, draining=True)
+            world = _graced(world, command, world.holds[fence])
             return _holds(world, fence, replace(world.holds[fence], draining=True))
         case HoldReleased(fence=fence) | HoldRevoked(fence=fence) | PassedOver(fence=fence):
             hold_to("a hold ends once", fence in world.holds, event)
             hold_to("a hold ends with a reason", event.why)
             hold = world.holds[fence]
             _may_end(world, before, command, event, hold, fence)
-            world = _holds(world, fence, None)
+            world = _graced(_holds(world, fence, None), command, hold)
             if isinstance(event, PassedOver):
                 return replace(world, absent=world.absent | {hold.request_id})
             return _gone(world, hold.request_id)
@@ -226,6 +261,15 @@ def _is_next(world: World, request_id: str) -> None:
         hold_to("nobody is overtaken in the queue", not before_me, other, "stood before", request_id)
 
 
+def _graced(world: World, command: ResourceCommand, hold: Hold) -> World:
+    """Who lives and is revoked has a moment to save what it needs of what runs there."""
+    grace_ms = world.resource.definition.revoke_grace_ms
+    stands = hold.unit in world.trees and world.resource.unit(hold.unit).step is None
+    if not isinstance(command, Tick | Revoke) or not stands or not grace_ms:
+        return world
+    return replace(world, grace={**world.grace, hold.unit: world.now_ms + grace_ms})
+
+
 def _may_end(
     world: World, before: World, command: ResourceCommand, event: Any, hold: Hold, fence: int, *, draining: bool = False
 ) -> None:
@@ -238,6 +282,8 @@ def _may_end(
             right = isinstance(event, HoldReleased) and sender == hold.agent
         case AgentGone(agent):
             right = isinstance(event, HoldRevoked | Draining) and agent == hold.agent and not hold.run
+        case Revoke():
+            right = isinstance(event, HoldRevoked | Draining)
         case WrapperGone(request_id):
             right = isinstance(event, HoldReleased) and request_id == hold.request_id
         case LaunchGone(launch=launch):
@@ -276,7 +322,7 @@ def _holds(world: World, fence: int, hold: Hold | None) -> World:
 
 # --- what is ordered and said -------------------------------------------------------------------
 def _orders(world: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
-    ordered = {order.step for order in outcome.steps if isinstance(order, RunStep)}
+    ordered = {order.step for order in outcome.steps if isinstance(order, RunStep | RunCommand)}
     if isinstance(command, Resume):
         under_way = {unit.step.number for unit in outcome.state.units if unit.step is not None}
         hold_to("after a restart every step is taken up again", under_way == ordered, under_way, ordered)
@@ -285,19 +331,34 @@ def _orders(world: World, command: ResourceCommand, outcome: Outcome[Resource, R
             hold_to("every step that is begun is ordered", event.step in ordered, event)
     for order in outcome.steps:
         if isinstance(order, Go):
-            unit = outcome.state.unit(order.unit)
-            hold_to("a server is started for somebody", unit.ticket is not None, order)
-            assert unit.ticket is not None
-            hold_to("nothing is started before the last server is proved gone", order.unit not in world.trees, order)
-            world = _tree(world, order.unit, (unit.ticket.worktree, "half"))
+            world = _goes(world, outcome.state.unit(order.unit), outcome.state.definition)
     return world
 
 
+def _goes(world: World, unit: Unit, definition: Definition) -> World:
+    """At this moment a command is executed on that unit."""
+    step, ticket = unit.step, unit.ticket
+    assert step is not None
+    if step.kind not in {StepKind.START, StepKind.PREPARE}:
+        return world
+    hold_to("nothing is begun but for somebody", ticket is not None, unit)
+    assert ticket is not None
+    repeats = definition.command is not None and definition.command.repeatable
+    gone = unit.name not in world.trees or (repeats and world.trees[unit.name] == (ticket.worktree, "half"))
+    hold_to("nothing is started before the last server is proved gone", gone, unit)
+    if step.kind is StepKind.START:
+        wanted = definition.server is not None and definition.server.prepare and not step.restart
+        hold_to("a server starts where it was prepared", not wanted or world.made.get(unit.name) == ticket.worktree)
+        made = {name: where for name, where in world.made.items() if name != unit.name}
+        return _tree(replace(world, made=made), unit.name, (ticket.worktree, "half"))
+    return _tree(world, unit.name, (ticket.worktree, "half")) if definition.kind is Kind.COMMAND else world
+
+
 def _said(world: World, before: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
-    if not outcome.outbox and not isinstance(command, Mail | Admit | Recover):
+    if not outcome.outbox and not isinstance(command, Mail | Admit | Recover | Revoke):
         return world
     answers = [send for send in outcome.outbox if send.reply_to]
-    if isinstance(command, Mail | Admit | Recover):
+    if isinstance(command, Mail | Admit | Recover | Revoke):
         right = len(answers) == 1 and (answers[0].reply_to, answers[0].to) == (command.id, command.sender)
         hold_to("a message is answered exactly once", right, command, outcome.outbox)
     else:
@@ -323,7 +384,7 @@ def _sent(world: World, send: Send) -> World:
     if isinstance(body, Granted):
         hold = world.holds.get(body.fence) or Hold("", "", "", False, 0, 0)
         hold_to("GRANTED is said to whoever holds it", hold.agent == send.to and not hold.draining, send)
-        if world.resource.definition.kind is Kind.SERVER:
+        if world.resource.definition.kind is not Kind.LOCK:
             tree = world.trees.get(hold.unit)
             hold_to("GRANTED: its server lives, in its worktree", tree == (body.worktree, "up"), send, tree)
     if isinstance(body, Queued) and send.reply_to:

@@ -42,11 +42,15 @@ def stands(world: World) -> None:
         hold_to("no free unit with a waiter that could have it", wakes, unit, [*state.queue])
         hold_to("a free unit has no step", not free or unit.step is None, unit)
         hold_to("who prepares has a step", unit.state is not UnitState.PREPARING or unit.step is not None, unit)
-        drains = unit.step is not None or unit.launches
+        drains = unit.step is not None or unit.launches or world.grace.get(unit.name, 0) > world.now_ms
         hold_to("what drains has something to wait for", unit.state is not UnitState.DRAINING or drains, unit)
         hold_to("the machine knows every command", {*unit.launches} == {*commands_on(world, unit.name)}, unit)
         hold_to("doubt is on record", (unit.name in world.doubt) == (unit.state is UnitState.RECOVERY_REQUIRED), unit)
-        unwanted = unit.step is not None and unit.step.kind is StepKind.START and unit.ticket is None
+        command = state.definition.command
+        ends = (
+            {StepKind.START} if command is not None and not command.repeatable else {StepKind.START, StepKind.PREPARE}
+        )
+        unwanted = unit.step is not None and unit.step.kind in ends and unit.ticket is None
         hold_to("a start that nobody wants is aborted", not unwanted or (unit.step and unit.step.aborting), unit)
         if unit.state is UnitState.HELD and unit.ticket is not None and unit.step is None and not unit.launches:
             asks = unit.poll_at if unit.claimed else unit.claim_at

@@ -8,7 +8,7 @@ what is true.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from interlock.protocol.definition import Definition, Kind, ServerDefinition
+from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.messages import Cancel, Extend, Release, Request, Restart
 from interlock.protocol.outcome import Deadline, Now
@@ -23,6 +23,7 @@ from interlock.protocol.resource_commands import (
     Recover,
     ResourceCommand,
     Resume,
+    Revoke,
     ServerGone,
     StepFailure,
     StepResult,
@@ -33,6 +34,7 @@ from interlock.protocol.resource_commands import (
 from interlock.protocol.resource_state import (
     Resource,
     Server,
+    Step,
     StepKind,
     Ticket,
     Unit,
@@ -48,9 +50,14 @@ LATE_MS = 1_001
 KEEPER = Identity("m", "b", 1, 1, 1)
 
 
-def definition(kind: Kind = Kind.LOCK, units: tuple[str, ...] = ("",), start: str = "start") -> Definition:
-    server = ServerDefinition(start) if kind is Kind.SERVER else None
-    return Definition(kind, units, INTERVAL_MS, INTERVAL_MS, INTERVAL_MS, 15_000, server)
+def definition(
+    kind: Kind = Kind.LOCK, units: tuple[str, ...] = ("",), start: str = "start", *,
+    prepare: str = "", repeatable: bool = False, grace_ms: int = 0,
+) -> Definition:  # fmt: skip
+    server = ServerDefinition(start, prepare=prepare) if kind is Kind.SERVER else None
+    command = CommandDefinition("stop", start, "verify", repeatable=repeatable) if kind is Kind.COMMAND else None
+    times = (INTERVAL_MS, INTERVAL_MS, INTERVAL_MS, 15_000)
+    return Definition(kind, units, *times, server, command, revoke_grace_ms=grace_ms)
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,8 @@ class World:
     last_id: dict[str, str] = field(default_factory=dict)
     commands: dict[str, tuple[str, int]] = field(default_factory=dict)  # launch: (unit, fence)
     trees: dict[str, tuple[str, str]] = field(default_factory=dict)  # unit: (worktree, half | up | remnant | doubt)
+    made: dict[str, str] = field(default_factory=dict)  # unit: the worktree whose preparing for a server is done
+    grace: dict[str, int] = field(default_factory=dict)  # unit: until when what runs there is let be
     holds: dict[int, Hold] = field(default_factory=dict)
     fence: int = 0
     places: dict[str, int] = field(default_factory=dict)  # request id: arrival
@@ -132,6 +141,8 @@ def moves(world: World, config: Config) -> Iterator[Move]:
         wait_ms = max(0, at.mono_ms - world.now_ms)
         yield "tick", Tick(), wait_ms
         yield "tick, slept through", Tick(), wait_ms + LATE_MS
+    if any(u.ticket is not None for u in world.resource.units):
+        yield "a person revokes", Revoke(f"v{world.depth}", "person", "mine"), 0
     if world.doubt:
         yield "recover", Recover(f"m{world.depth}", "person"), 0
     yield "restart", Resume(), 0
@@ -171,7 +182,7 @@ def _of_agent(world: World, config: Config, agent: str) -> Iterator[Move]:
         yield f"{agent} CANCEL", mail(world, agent, "c", Cancel("r")), 0
         yield f"{agent} heard", Heard(agent), 0
         yield f"{agent} gone", AgentGone(agent, world.incarnation.get(agent, 1), "gone"), 0
-    if held is not None and config.definition.kind is Kind.SERVER:
+    if held is not None and config.definition.kind is not Kind.LOCK:
         yield f"{agent} RESTART", mail(world, agent, "x", Restart("r")), 0
 
 
@@ -192,6 +203,9 @@ def _of_unit(world: World, config: Config, unit: Unit) -> Iterator[Move]:
         return
     fails = StepFailure(unit.name, step.number, "failed")
     doubtful = StepFailure(unit.name, step.number, "failed", proved=False)
+    if step.kind is StepKind.PREPARE or (step.kind is not StepKind.START and _has_commands(world, unit)):
+        yield from _of_command(world, unit, step)
+        return
     if step.kind is StepKind.START and not step.launch:
         yield "keeper up", LaunchUp(unit.name, step.number, f"s{world.depth}{unit.name}", KEEPER), 0
         never = StepFailure(unit.name, step.number, "no keeper", never_started=True)
@@ -211,6 +225,26 @@ def _of_unit(world: World, config: Config, unit: Unit) -> Iterator[Move]:
         if tree is not None and tree[1] == "up":
             yield "verified", StepResult(unit.name, step.number), 0
         yield "not healthy", fails, 0
+
+
+def _has_commands(world: World, unit: Unit) -> bool:
+    """Its stop and its look are commands: of this kind, or of the one that stands there still."""
+    return unit.server is None and (unit.prepared is not None or world.resource.definition.kind is Kind.COMMAND)
+
+
+def _of_command(world: World, unit: Unit, step: Step) -> Iterator[Move]:
+    """What can become of one command: it is launched as a server is, and then ends in one way or another."""
+    never = StepFailure(unit.name, step.number, "no keeper", never_started=True)
+    yield f"{step.kind} fails", StepFailure(unit.name, step.number, "failed"), 0
+    if not step.launch:
+        yield "keeper up", LaunchUp(unit.name, step.number, f"s{world.depth}{unit.name}", KEEPER), 0
+        yield f"{step.kind} never started", never, 0
+        return
+    yield f"{step.kind} was never let go", never, 0
+    yield f"{step.kind} done", StepResult(unit.name, step.number), 0
+    yield f"{step.kind} fails unproved", StepFailure(unit.name, step.number, "failed", proved=False), 0
+    lost = StepFailure(unit.name, step.number, "its keeper died", proved=False, interrupted=True)
+    yield f"{step.kind} is interrupted", lost, 0
 
 
 def _tickets(resource: Resource) -> Iterator[Ticket]:
@@ -243,7 +277,8 @@ def normal(world: World, config: Config) -> int:
         step = u.step and (u.step.kind, bool(u.step.launch), u.step.aborting, u.step.restart, u.step.halt)
         server = u.server and (u.server.worktree, u.server.alive, u.server.definition.start)
         here = sum(where == u.name for where, _ in world.commands.values())
-        units.append((
+        stands = u.prepared and (u.prepared.worktree, u.prepared.ready, u.prepared.definition)
+        units.append((stands, rest(u.free_at), world.made.get(u.name),
             u.state, u.ticket and ticket(u.ticket), rest(u.until), u.claimed, rest(u.claim_at), rest(u.poll_at),
             u.polls, u.polled, len(u.launches), here, step, server, world.trees.get(u.name), u.name in world.doubt,
         ))  # fmt: skip
@@ -254,6 +289,7 @@ def normal(world: World, config: Config) -> int:
         id_ = world.last_id.get(agent)
         live = id_ is not None and id_ not in resource.ended and id_ in world.places
         said.append((names.get(agent), "" if id_ is None else "live" if live else "over"))
-    defined = (resource.definition.units, resource.definition.kind, resource.definition.server)
+    now = resource.definition
+    defined = (now.units, now.kind, now.server, now.command)
     pending = resource.next_definition is not None
     return hash((*units, None, *queue, None, *remembered, None, *said, defined, pending))

@@ -20,6 +20,7 @@ from interlock.protocol import (
     resource_evolve,
     resource_handover,
     resource_requests,
+    resource_steps,
     resource_waiting,
 )
 from interlock.protocol.definition import Kind
@@ -39,6 +40,11 @@ WEB_REDEFINED = Config("server-redefined", SERVER, ("a", "b"), ("/1",), other=de
 LOCK_REDEFINED = Config("lock-redefined", definition(), ("a", "b", "c"), other=definition(units=("0", "1")))
 BECOMES_LOCK = Config("server-becomes-lock", SERVER, ("a", "b"), ("/1", "/2"), other=definition())
 WEB_RUNS = Config("server-runs", SERVER, ("a", "b"), worktrees=("/1",), runs=True)
+PREPARED = Config("server-prepared", definition(Kind.SERVER, prepare="build"), ("a", "b"), worktrees=("/1", "/2"))
+GRACE = Config("server-grace", definition(Kind.SERVER, grace_ms=5_000), ("a", "b"), worktrees=("/1", "/2"), runs=True)
+BOARD = Config("command", definition(Kind.COMMAND), ("a", "b"), worktrees=("/1", "/2"))
+BOARD_REPEATS = Config("command-repeats", definition(Kind.COMMAND, repeatable=True), ("a", "b"), worktrees=("/1", "/2"))
+BOARD_BECOMES = Config("command-becomes-lock", definition(Kind.COMMAND), ("a",), ("/1", "/2"), other=definition())
 
 
 class Found(AssertionError):
@@ -78,11 +84,13 @@ def search(config: Config, depth: int) -> str:
 # --- the machine as it is ---------------------------------------------------------------------
 QUICK = [
     (LOCK, 11), (TIMES, 9), (RUNS, 7), (POOL, 7), (WEB, 6), (WEB_POOL, 6), (WEB_REDEFINED, 6), (WEB_RUNS, 6),
-    (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5),
+    (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5), (PREPARED, 6), (GRACE, 5), (BOARD, 8), (BOARD_REPEATS, 8),
+    (BOARD_BECOMES, 9),
 ]  # fmt: skip
 DEEP = [
     (LOCK, 12), (TIMES, 12), (RUNS, 8), (POOL, 10), (WEB, 8), (WEB_POOL, 8), (WEB_REDEFINED, 8), (WEB_RUNS, 8),
-    (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8),
+    (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8), (PREPARED, 8), (GRACE, 7), (BOARD, 11), (BOARD_REPEATS, 11),
+    (BOARD_BECOMES, 12),
 ]  # fmt: skip
 
 
@@ -121,7 +129,7 @@ def reuse_a_fence(plant: pytest.MonkeyPatch) -> None:
 
 
 def start_before_the_stop(plant: pytest.MonkeyPatch) -> None:
-    start_step = resource_handover.start_step
+    start_step = resource_steps.start_step
 
     def hasty(draft: Draft, unit: Unit, kind: StepKind, **how: Any) -> None:
         start_step(draft, unit, StepKind.START if how.get("ticket") else kind, **how)
@@ -225,6 +233,43 @@ def forget_steps_in_a_restart(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(resource, "resume", lambda draft: None)
 
 
+def revoke_under_a_grace(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(resource_waiting, "_grace", lambda draft, unit: None)
+
+
+def repeat_what_may_not_be(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(resource_handover, "may_run_again", lambda draft, unit, *, proved: True)
+
+
+def skip_the_stop(plant: pytest.MonkeyPatch) -> None:
+    anew = resource_steps.anew_kind
+
+    def lazy(draft: Draft, unit: Unit, *, restart: bool = False) -> StepKind | None:
+        kind = anew(draft, unit, restart=restart)
+        return StepKind.PREPARE if kind is StepKind.STOP and unit.prepared is not None else kind
+
+    plant.setattr(resource_steps, "anew_kind", lazy)
+
+
+def skip_the_look(plant: pytest.MonkeyPatch) -> None:
+    following = resource_steps.next_kind
+
+    def hasty(draft: Draft, unit: Unit, done: StepKind, *, restart: bool = False) -> StepKind | None:
+        return None if done is StepKind.PREPARE else following(draft, unit, done, restart=restart)
+
+    plant.setattr(resource_handover, "next_kind", hasty)
+
+
+def prepare_for_another(plant: pytest.MonkeyPatch) -> None:
+    following = resource_steps.next_kind
+
+    def hasty(draft: Draft, unit: Unit, done: StepKind, *, restart: bool = False) -> StepKind | None:
+        return following(draft, unit, StepKind.PREPARE if done is StepKind.STOP else done, restart=restart)
+
+    plant.setattr(resource_steps, "next_kind", hasty)
+    plant.setattr(resource_handover, "next_kind", hasty)
+
+
 def answer_twice(plant: pytest.MonkeyPatch) -> None:
     answer = Draft.answer
 
@@ -271,6 +316,11 @@ MUTANTS: list[tuple[Plant, Config, int, str]] = [
     (say_granted_while_down, WEB, 6, "GRANTED: its server lives"),
     (forget_commands_in_doubt, RUNS, 6, "the machine knows every command"),
     (forget_steps_in_a_restart, WEB, 3, "after a restart every step"),
+    (revoke_under_a_grace, GRACE, 6, "what runs is let be in the grace"),
+    (repeat_what_may_not_be, BOARD, 6, "what may not be repeated is not"),
+    (skip_the_stop, BOARD, 9, "nothing is started before the last server is proved gone"),
+    (skip_the_look, BOARD, 5, "GRANTED: its server lives"),
+    (prepare_for_another, PREPARED, 6, "a server starts where it was prepared"),
     (answer_twice, LOCK, 2, "answered exactly once"),
     (answer_nothing, LOCK, 2, "answered exactly once"),
     (change_without_a_record, LOCK, 6, "restart is replay"),

@@ -1,4 +1,4 @@
-"""The effects on this machine: processes are watched here, servers are stopped, started and verified."""
+"""The effects on this machine: processes are watched here, servers and commands are begun, each by its own adapter."""
 
 import os
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from interlock.adapters.launch_result import read_result
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
+from interlock.adapters.resources.command import CommandSteps
 from interlock.adapters.resources.server import ServerSteps
 from interlock.adapters.stopping import judge
 from interlock.adapters.watcher import Watcher
@@ -27,12 +28,15 @@ class LocalEffects:
         self._home = home
         self._watcher = Watcher(tasks)
         self._servers = ServerSteps(home, tasks, tell, umask)
+        self._commands = CommandSteps(home, tasks, tell, umask)
 
     def begin(self, key: str, order: Order) -> None:
-        self._servers.begin(key, order)
+        self._servers.begin(key, order)  # each knows its own
+        self._commands.begin(key, order)
 
     def halt(self) -> None:
         self._servers.halt()
+        self._commands.halt()
 
     def adopt(self, key: str, unit: str, server: Server) -> None:
         self._servers.adopt(key, unit, server)

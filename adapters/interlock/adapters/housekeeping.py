@@ -39,5 +39,7 @@ def _launches(world: World) -> Iterator[str]:
             yield from unit.launches
             if unit.server is not None:
                 yield unit.server.launch
+            if unit.prepared is not None:
+                yield unit.prepared.launch
             if unit.step is not None and unit.step.launch:
                 yield unit.step.launch

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.protocol.definition import Definition, Kind, ServerDefinition
+from interlock.protocol.definition import UNIT, CommandDefinition, Definition, Kind, ServerDefinition, server_of
 from interlock.protocol.durations import parse_duration
 from interlock.protocol.limits import RESOURCES_DECLARED_MAX, UNITS_MAX
 from interlock.protocol.names import nearest, why_not_resource
@@ -15,17 +15,11 @@ KNOWN_HOSTS = (
     "claude", "codex", "gemini", "opencode", "copilot", "cursor-agent", "Runner.Worker", "gitlab-runner",
 )  # fmt: skip
 LATER = {
-    "prepare": "prepare steps",
-    "env": "an environment of its own",
     "terminal": "servers in a terminal",
-    "repeatable": "repeatable steps",
-    "stop": "the kind 'command'",
-    "verify": "the kind 'command'",
-    "step_timeout": "the kind 'command'",
     "state_file": "state files",
     "spare": "spared daemons",
 }
-BUS_LATER = {"revoke_grace": "a grace period", "inbox_files": "inbox folders"}
+BUS_LATER = {"inbox_files": "inbox folders"}
 
 _BUS_TIMES = {
     "poll_every": 180_000,
@@ -33,10 +27,16 @@ _BUS_TIMES = {
     "reservation": 30_000,
     "wait": 300_000,
     "time_max": 1_800_000,
+    "revoke_grace": 5_000,
     "keep": 30 * 86_400_000,
 }
 _SERVER_TIMES = {"start_timeout": 300_000, "stop_timeout": 30_000}
-_SERVER_KEYS = {"start", "url", "health", "ready_line", "ports", *_SERVER_TIMES}
+_SERVER_KEYS = {"start", "url", "health", "ready_line", "ports", "prepare", "env", *_SERVER_TIMES}
+_STEP_TIMEOUT = 120_000
+_STEPS = ("stop", "prepare", "verify")
+_COMMAND_KEYS = {*_STEPS, "step_timeout", "repeatable", "env"}
+_KEYS_OF = {Kind.LOCK: set[str](), Kind.SERVER: _SERVER_KEYS, Kind.COMMAND: _COMMAND_KEYS}
+_MAY_BE_NOTHING = {"revoke_grace"}  # times that may be "0s"
 
 
 class ConfigError(Exception):
@@ -61,6 +61,7 @@ class Config(msgspec.Struct, frozen=True):
     reservation: int = _BUS_TIMES["reservation"]
     wait: int = _BUS_TIMES["wait"]
     time_max: int = _BUS_TIMES["time_max"]
+    revoke_grace: int = _BUS_TIMES["revoke_grace"]
     keep: int = _BUS_TIMES["keep"]
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
     resources: dict[str, Definition] = {}
@@ -70,7 +71,10 @@ class Config(msgspec.Struct, frozen=True):
         return self.resources.get(key) or self.lock()
 
     def lock(self, units: tuple[str, ...] = ("",)) -> Definition:
-        return Definition(Kind.LOCK, units, self.poll_every, self.claim, self.reservation, self.time_max)
+        return Definition(
+            Kind.LOCK, units, self.poll_every, self.claim, self.reservation, self.time_max,
+            revoke_grace_ms=self.revoke_grace,
+        )  # fmt: skip
 
 
 def parse_config(text: str, file: str) -> Config:
@@ -102,14 +106,7 @@ def parse_config(text: str, file: str) -> Config:
     ports: dict[int, str] = {}
     for name in declared:
         resources[f"machine/{name}"] = reader.resource(name, reader.table(declared, name, "resources"), config)
-        for port in getattr(resources[f"machine/{name}"].server, "ports", ()):
-            if port in ports:
-                reader.fail(
-                    f"port {port} is declared by {ports[port]} too: give each server its own",
-                    f"resources.{name}",
-                    "ports",
-                )
-            ports[port] = name
+        reader.different_ports(name, resources[f"machine/{name}"], ports)
     return msgspec.structs.replace(config, resources=resources)
 
 
@@ -125,36 +122,85 @@ class _Reader:
         if why_not is not None:
             self.fail(why_not, f"resources.{name}", "")
         where = f"resources.{name}"
-        kind = table.get("kind", "server" if "start" in table else "lock")
-        if kind == "command":
-            self.fail("the kind 'command' is not in this version: declare a lock, and run with bus run", where, "kind")
-        if kind not in ("lock", "server"):
-            self.fail(f"kind = {kind!r} is unknown: lock or server", where, "kind")
-        self.known(table, {"kind", "units", *(_SERVER_KEYS if kind == "server" else ())}, where, LATER)
+        said = table.get("kind", "server" if "start" in table else "lock")
+        if said not in [str(kind) for kind in Kind]:
+            close = nearest(str(said), [str(kind) for kind in Kind])
+            hint = f"did you mean {close[0]!r}?" if close else "lock, server or command"
+            self.fail(f"kind = {said!r} is unknown; {hint}", where, "kind")
+        kind = Kind(said)
+        self.known(table, {"kind", "units", *_KEYS_OF[kind]}, where, LATER)
         units = tuple(self.strings(table, "units", where)) or ("",)
         if len(units) > UNITS_MAX or len(set(units)) < len(units):
             self.fail(f"units must be different, at most {UNITS_MAX}", where, "units")
+        if "" in units and "units" in table and table["units"]:
+            self.fail('each of units needs a name, such as "0"', where, "units")
         if any(why_not_resource(unit) or "/" in unit for unit in units if unit):
             self.fail("each of units must be a name of letters, digits, '_', '.', '-'", where, "units")
-        if kind == "lock":
-            return config.lock(units)
-        if units != ("",):
-            self.fail("a pool of servers is not in this version: declare one server a port", where, "units")
+        lock = config.lock(units)
+        if kind is Kind.SERVER:
+            return msgspec.structs.replace(lock, kind=kind, server=self.server(table, where, units))
+        if kind is Kind.COMMAND:
+            return msgspec.structs.replace(lock, kind=kind, command=self.command(table, where, units))
+        return lock
+
+    def server(self, table: dict[str, Any], where: str, units: tuple[str, ...]) -> ServerDefinition:
+        ports, unit_ports = self.ports(table, where, units)
         server = ServerDefinition(
             start=self.string(table, "start", where),
             url=self.string(table, "url", where),
             health=self.string(table, "health", where),
             ready_line=self.string(table, "ready_line", where),
-            ports=self.ports(table, where),
+            ports=ports,
             start_timeout_ms=self.duration(table, "start_timeout", where, _SERVER_TIMES["start_timeout"]),
             stop_timeout_ms=self.duration(table, "stop_timeout", where, _SERVER_TIMES["stop_timeout"]),
+            prepare=self.string(table, "prepare", where),
+            env=self.environment(table, where),
+            unit_ports=unit_ports,
         )
         if not server.start.strip():
             self.fail('a server needs a start command, such as start = "npm run dev"', where, "start")
         for key, address in (("url", server.url), ("health", server.health)):
             if address and not re.match(r"https?://[^\s/]", address):
                 self.fail(f"{key} = {address!r} is no http address", where, key)
-        return msgspec.structs.replace(config.lock(), kind=Kind.SERVER, server=server)
+        for key in ("start", "url", "health"):
+            text = getattr(server, key)
+            if units != ("",) and text and UNIT not in text:
+                self.fail(f"{key} of a pool must hold {UNIT}, or its servers could not be told apart", where, key)
+        if units == ("",):
+            self.no_units(table, where, ("start", "url", "health", "ready_line", "prepare"))
+        return server
+
+    def command(self, table: dict[str, Any], where: str, units: tuple[str, ...]) -> CommandDefinition:
+        command = CommandDefinition(
+            stop=self.string(table, "stop", where),
+            prepare=self.string(table, "prepare", where),
+            verify=self.string(table, "verify", where),
+            step_timeout_ms=self.duration(table, "step_timeout", where, _STEP_TIMEOUT),
+            repeatable=self.truth(table, "repeatable", where),
+            env=self.environment(table, where),
+        )
+        if not any(getattr(command, step).strip() for step in _STEPS):
+            self.fail("the kind 'command' needs one of stop, prepare and verify at least", where, "kind")
+        if units == ("",):
+            self.no_units(table, where, _STEPS)
+        return command
+
+    def no_units(self, table: dict[str, Any], where: str, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            if UNIT in str(table.get(key, "")):
+                self.fail(f'{key} holds {UNIT}, but there are no units: add units = ["1", "2"]', where, key)
+
+    def different_ports(self, name: str, definition: Definition, taken: dict[int, str]) -> None:
+        """No port may be declared twice, over all units of all resources. Adds those of this one to `taken`."""
+        where = f"resources.{name}"
+        for unit in definition.units:
+            server, mine = server_of(definition, unit), f"{name} unit {unit}" if unit else name
+            for port in server.ports if server is not None else ():
+                if not 1 <= port <= 65_535:
+                    self.fail(f"port {port} of unit {unit} is none: ports go from 1 to 65535", where, "ports")
+                if port in taken:
+                    self.fail(f"port {port} is declared by {taken[port]} too: give each server its own", where, "ports")
+                taken[port] = mine
 
     def known(self, table: dict[str, Any], keys: set[str], where: str, later: dict[str, str] | None = None) -> None:
         for key in table:
@@ -184,17 +230,47 @@ class _Reader:
             self.fail(f'{key} must be a list of texts, such as ["0", "1"]', where, key)
         return list(value)
 
-    def ports(self, table: dict[str, Any], where: str) -> tuple[int, ...]:
+    def environment(self, table: dict[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+        env = self.table(table, "env", where)
+        for name, value in env.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                self.fail(f"env: {name!r} is no name of a variable", where, "env")
+            if name.startswith("BUS_"):
+                self.fail(f"env may not set {name}: what begins with BUS_ is the bus's own", where, "env")
+            if not isinstance(value, str) or "\0" in value:
+                self.fail(f'env: {name} must be a text, such as {name} = "1"', where, "env")
+        return tuple(env.items())
+
+    def truth(self, table: dict[str, Any], key: str, where: str) -> bool:
+        value = table.get(key, False)
+        if not isinstance(value, bool):
+            self.fail(f"{key} must be true or false", where, key)
+        return bool(value)
+
+    def ports(
+        self, table: dict[str, Any], where: str, units: tuple[str, ...]
+    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Numbers of an ordinary server; of a pool texts with the unit in them, which are numbers for each unit."""
         value = table.get("ports", [])
+        if units != ("",):
+            texts = isinstance(value, list) and all(isinstance(port, str) and UNIT in port for port in value)
+            if not texts or len(set(value)) < len(value):
+                self.fail(f'ports of a pool must be texts that hold {UNIT}, such as ["{UNIT}"]', where, "ports")
+            for port, unit in ((port, unit) for port in value for unit in units):
+                if not re.fullmatch(r"[0-9]{1,6}", port.replace(UNIT, unit)):
+                    self.fail(f"ports: {port!r} is no number for unit {unit!r}", where, "ports")
+            return (), tuple(value)
         whole = isinstance(value, list) and all(isinstance(p, int) and not isinstance(p, bool) for p in value)
         if not whole or not all(1 <= port <= 65_535 for port in value) or len(set(value)) < len(value):
             self.fail("ports must be a list of different numbers from 1 to 65535, such as [7080]", where, "ports")
-        return tuple(value)
+        return tuple(value), ()
 
     def duration(self, table: dict[str, Any], key: str, where: str, default: int) -> int:
         if key not in table:
             return default
         value = table[key]
+        if key in _MAY_BE_NOTHING and value in ("0", "0s"):
+            return 0
         ms = parse_duration(value) if isinstance(value, str) else None
         if ms is None:
             self.fail(f'{key} = {value!r} is no duration: write "200ms", "30s", "3m" or "1h30m"', where, key)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ from interlock.coordinator.tailing import tail
 from interlock.coordinator.tickets import Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol import control
-from interlock.protocol.answers import format_answer
+from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
 from interlock.protocol.envelope import Envelope, Hello, wire_time
@@ -26,11 +27,12 @@ from interlock.protocol.limits import (
     INBOX_BYTES_A_CALL,
     INBOX_MESSAGES_A_CALL,
     NOTICES_A_COMMAND,
+    PURPOSE_CHARACTERS_MAX,
 )
 from interlock.protocol.messages import NEWS, FromBus, Joined, Refused, Text, tag_of
 from interlock.protocol.names import why_not_launch
 from interlock.protocol.registry import Leave
-from interlock.protocol.resource_commands import Admit, Recover, Sync
+from interlock.protocol.resource_commands import Admit, Recover, Revoke, Sync
 from interlock.protocol.resource_state import UnitState
 
 _controls = msgspec.json.Decoder(Control)
@@ -110,13 +112,15 @@ class Desk:
                     session.reads_log = True
                     session.asked(message_id)
                     self._supervisor.spawn(self._tail, session, message_id, question, key)
-            case control.AskLogs(resource):
-                say(self._logs(session, resource))
+            case control.AskLogs(resource, unit):
+                say(self._logs(session, resource, unit))
             case control.GoDown(stop_servers):
                 say(control.GoingDown(self._supervisor.pid))
                 self._go_down(stop_servers)
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
+            case control.RevokeHold():
+                return self._revoke(session, message_id, question)
             case control.JoinBus():
                 return self._join(session, message_id, question)
             case control.AskReceipt(id_):
@@ -224,16 +228,18 @@ class Desk:
             )
         return control.AgentsReply(tuple(rows))
 
-    def _logs(self, session: Session, called: str) -> control.LogsReply | Refused:
+    def _logs(self, session: Session, called: str, unit: str) -> control.LogsReply | Refused:
+        """The log of the unit that is named, else of the asker's own, else of the only one that has any."""
         keys = [self.names.resolve(called)] if called else self._supervisor.resources_of(session.agent)
-        for key in keys:
-            for unit in self.tickets.resource(key).units:
-                launch = unit.step.launch if unit.step is not None and unit.step.launch else ""
-                launch = launch or (unit.server.launch if unit.server is not None else "")
-                if launch:
-                    return control.LogsReply(self._supervisor.effects.log_path(launch))
         what = called or "what you hold"
-        return Refused(Code.TARGET_ENDED, f"no server runs for {what}: its last log is named in bus tail", called)
+        for key in keys:
+            logs = views.logs_of(self.tickets.resource(key), session.agent, unit)
+            if len(logs) > 1:
+                return Refused(Code.AMBIGUOUS_TARGET, f"say which: --unit {' or --unit '.join(logs)}", called)
+            if logs:
+                return control.LogsReply(self._supervisor.effects.log_path(next(iter(logs.values()))))
+            what += f" unit {unit}" if unit else ""
+        return Refused(Code.TARGET_ENDED, f"nothing runs for {what}: its last log is named in bus tail", called)
 
     async def _tail(self, session: Session, message_id: str, question: control.Tail, key: str) -> None:
         try:
@@ -273,7 +279,8 @@ class Desk:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""
         key = self.names.resolve(called)
         resource = self.tickets.resource(key)
-        why = tuple(unit.why for unit in resource.units if unit.state is UnitState.RECOVERY_REQUIRED)
+        doubtful = [unit for unit in resource.units if unit.state is UnitState.RECOVERY_REQUIRED]
+        why = tuple(f"unit {unit.name}: {unit.why}" if unit.name else unit.why for unit in doubtful)
         expected = hashlib.blake2b("\0".join((key, *why)).encode(), digest_size=3).hexdigest()
         if not why:
             self._say(session, message_id, Refused(Code.TARGET_ENDED, f"{called} needs no recovery", called))
@@ -282,6 +289,17 @@ class Desk:
         else:
             sender = session.agent or "a person"
             await self._ask(session, message_id, key, lambda id_: Recover(id_, sender))
+
+    async def _revoke(self, session: Session, message_id: str, question: control.RevokeHold) -> None:
+        because = one_line(question.because, PURPOSE_CHARACTERS_MAX)
+        if not because:
+            why = "say why: its owner reads it, and the log keeps it"
+            self._say(session, message_id, Refused(Code.BAD_MESSAGE, why, question.resource))
+            return
+        sender = session.agent or one_line(question.by) or "a person"
+        key = self.names.resolve(question.resource)
+        make = partial(Revoke, sender=sender, because=because, unit=question.unit, holder=question.holder)
+        await self._ask(session, message_id, key, make)
 
     # --- straight helpers -------------------------------------------------------------------
     def _say(self, session: Session, message_id: str, body: Any) -> None:

@@ -222,7 +222,7 @@ class Router:
             why = f"{body.worktree!r} is no absolute directory: REQUEST {called} - WHAT FOR, where no worktree matters"
             raise No(Code.BAD_MESSAGE, why)
         real = self._supervisor.effects.directory(body.worktree) if body.worktree != "-" else "-"
-        if self._supervisor.config.definition(key).kind is Kind.SERVER and (real is None or real == "-"):
+        if self._supervisor.config.definition(key).kind is not Kind.LOCK and (real is None or real == "-"):
             raise No(
                 Code.BAD_MESSAGE, f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory"
             )

@@ -14,7 +14,16 @@ from interlock.protocol.messages import Down, FromBus, Granted, Queued, Refused,
 from interlock.protocol.names import short_name
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource_draft import Draft, granted, queued
-from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, queued_of, unit_of
+from interlock.protocol.resource_state import (
+    Resource,
+    Ticket,
+    Unit,
+    UnitState,
+    is_down,
+    queued_of,
+    unit_of,
+    why_down,
+)
 
 EVERYTHING = "*"  # follow whatever comes; no resource can have that name
 
@@ -68,7 +77,7 @@ class Tickets:
             case Granted():
                 return truth
             case Down():
-                return Refused(Code.NOT_HOLDER, f"{called} is yours, but its server is down: bus restart {called}")
+                return Refused(Code.NOT_HOLDER, f"{called} is yours, but it is down: bus restart {called}")
             case Queued(position=at):
                 return Refused(
                     Code.NOT_HOLDER, f"{called} is not yours yet, you are at {at}: bus wait {called}", called
@@ -112,8 +121,8 @@ class Tickets:
     def _of_unit(self, resource: Resource, unit: Unit) -> FromBus:
         assert unit.ticket is not None
         if unit.state is UnitState.HELD and unit.step is None:
-            if resource.definition.server is not None and (unit.server is None or not unit.server.alive):
-                return Down(unit.ticket.called, resource.key, unit.fence, "its server does not run")
+            if is_down(resource, unit):
+                return Down(unit.ticket.called, resource.key, unit.fence, why_down(resource))
             return granted(self._draft(resource), unit)
         if unit.state is UnitState.DRAINING:
             return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)

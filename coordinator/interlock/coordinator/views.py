@@ -8,25 +8,27 @@ from interlock.coordinator.records import Event
 from interlock.coordinator.world import World
 from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.control import Holding
+from interlock.protocol.definition import server_of
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Letter, state_of
 from interlock.protocol.messages import tag_of
 from interlock.protocol.names import short_name
-from interlock.protocol.resource_state import Resource, Unit, UnitState, position
+from interlock.protocol.resource_state import Resource, Server, Unit, UnitState, is_down, position
 
 
 def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]:
     """One resource for `bus status --json`. Source: contract §5."""
     units = resource.units
     blocked = [unit.blocked for unit in units if unit.blocked]
-    why = [unit.why for unit in units if unit.why] + blocked
+    named = [(f"unit {unit.name}: " if unit.name else "", unit) for unit in units]
+    why = [name + unit.why for name, unit in named if unit.why] + blocked
     status: dict[str, Any] = {
         "resource": resource.key,
         "kind": str(resource.definition.kind),
         "state": _overall(units),
         "epoch": resource.epoch,
         "fence": max((unit.fence for unit in units), default=0),
-        "units": [{"unit": unit.name, "state": str(unit.state)} for unit in units],
+        "units": [_unit(resource, unit) for unit in units],
         "holders": [_holder(unit, now_ms) for unit in units if unit.ticket is not None],
         "queue": [
             {
@@ -44,7 +46,7 @@ def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]
     }
     for number, waiting in enumerate(status["queue"][1:], start=1):
         waiting["position"] = status["queue"][0]["position"] + number
-    if any(_is_down(resource, unit) for unit in units):
+    if any(is_down(resource, unit) for unit in units):
         status["down"] = True
     if why:
         status["why"] = "; ".join(why)
@@ -68,6 +70,24 @@ def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
                     worktree=ticket.worktree, purpose=ticket.purpose, since_ms=ticket.asked_ms,
                 )
             )  # fmt: skip
+    return found
+
+
+def logs_of(resource: Resource, agent: str, unit: str) -> dict[str, str]:
+    """Which launch's log shows what each unit does (or did last): of the unit that is named, else of the agent's own.
+
+    Args:
+        unit: a name; "" for whichever the agent has, or all of them where it has none.
+    """
+    units = [each for each in resource.units if unit in {"", each.name}]
+    mine = [each for each in units if each.ticket is not None and each.ticket.agent == agent]
+    found = {}
+    for each in mine or units:
+        launch = each.step.launch if each.step is not None else ""
+        launch = launch or (each.server.launch if each.server is not None else "")
+        launch = launch or (each.prepared.launch if each.prepared is not None else "")
+        if launch:
+            found[each.name] = launch
     return found
 
 
@@ -136,27 +156,38 @@ def _holder(unit: Unit, now_ms: int) -> dict[str, Any]:
     }
 
 
+def _unit(resource: Resource, unit: Unit) -> dict[str, Any]:
+    """One unit: how it stands; of a server or a prepared one where, and how it is reached."""
+    shown: dict[str, Any] = {"unit": unit.name, "state": str(unit.state)}
+    declared = server_of(resource.definition, unit.name)
+    if declared is not None and declared.url:
+        shown["url"] = declared.url
+    if unit.server is not None:
+        shown |= _running(unit.server)
+    elif unit.prepared is not None:
+        shown |= {"worktree": unit.prepared.worktree, "ready": unit.prepared.ready}
+    if is_down(resource, unit):
+        shown["down"] = True
+    return shown
+
+
+def _running(server: Server) -> dict[str, Any]:
+    return {
+        "url": server.definition.url,
+        "worktree": server.worktree,
+        "commit": server.commit,
+        "running_since": wire_time(server.since_ms),
+        "alive": server.alive,
+        "keeper_pid": server.keeper.pid,
+    }
+
+
 def _reach(resource: Resource) -> dict[str, Any]:
-    server = next((unit.server for unit in resource.units if unit.server is not None), None)
-    reach: dict[str, Any] = {}
-    if resource.definition.server is not None:
-        reach["url"] = resource.definition.server.url
-    if server is not None:
-        reach |= {
-            "url": server.definition.url,
-            "worktree": server.worktree,
-            "commit": server.commit,
-            "running_since": wire_time(server.since_ms),
-            "alive": server.alive,
-            "keeper_pid": server.keeper.pid,
-        }
-    return reach
-
-
-def _is_down(resource: Resource, unit: Unit) -> bool:
-    """Held, and its server has died, whatever of its tree may live on."""
-    dead = unit.server is None or not unit.server.alive
-    return unit.state is UnitState.HELD and resource.definition.server is not None and dead and unit.step is None
+    """How an ordinary resource is reached; of a pool each unit says so itself."""
+    if len(resource.units) > 1:
+        return {}
+    shown = _unit(resource, resource.units[0])
+    return {name: value for name, value in shown.items() if name not in {"unit", "state", "down"}}
 
 
 def _holding(resource: Resource, unit: Unit) -> Holding:
@@ -167,14 +198,14 @@ def _holding(resource: Resource, unit: Unit) -> Holding:
         following = f"bus wait {ticket.called}"
     elif ticket.run:
         following = "it ends with its command"
-    elif _is_down(resource, unit):
+    elif is_down(resource, unit):
         state, following = "down", f"bus restart {ticket.called}"
     else:
         following = f"bus release {ticket.called}"
     return Holding(
         ticket.called, resource.key, state, ticket.request_id, following, unit.fence,
         url=unit.server.definition.url if unit.server is not None else "",
-        worktree=ticket.worktree, purpose=ticket.purpose, since_ms=unit.since_ms or ticket.asked_ms,
+        worktree=ticket.worktree, purpose=ticket.purpose, since_ms=unit.since_ms or ticket.asked_ms, unit=unit.name,
         position=1 if unit.state is UnitState.PREPARING else 0,
     )  # fmt: skip
 

@@ -84,11 +84,13 @@ def _why_queued(queued: Queued) -> str:
         case "preparing":
             why = "being prepared for you"
         case "preparing_other":
-            why = f"being prepared for {queued.holder}" if queued.holder else "the last server is being stopped"
+            why = f"being prepared for {queued.holder}" if queued.holder else "what stood there is being stopped"
         case "recovery_required":
             why = "stopped until a person confirms"
         case "draining":
             why = "the last owner's processes are being ended"
+        case "grace":
+            why = "the last owner was revoked, and has a moment to save what it needs"
         case _ if queued.holder:
             what = f' for "{one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
             left = f", said {_left(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
@@ -112,7 +114,7 @@ def _log(log: str, tail: tuple[str, ...]) -> str:
     return lines + (f"\n  log: {log}" if log else "")
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, characters_max: int = 80) -> str:
     """What another agent wrote, short, on one line, and with nothing that moves the cursor."""
     joined = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-    return joined if len(joined) <= 80 else joined[:79] + "…"
+    return joined if len(joined) <= characters_max else joined[: characters_max - 1] + "…"

@@ -72,7 +72,10 @@ class Check(msgspec.Struct, frozen=True, tag="CHECK"):
 
 
 class AskLogs(msgspec.Struct, frozen=True, omit_defaults=True, tag="LOGS"):
+    """Where a resource's server or commands write. `unit`: of a pool; empty: the asker's own, or the only one."""
+
     resource: str = ""
+    unit: str = ""
 
 
 class AdmitLaunch(msgspec.Struct, frozen=True, tag="ADMIT"):
@@ -103,13 +106,23 @@ class RecoverResource(msgspec.Struct, frozen=True, omit_defaults=True, tag="RECO
     code: str = ""
 
 
+class RevokeHold(msgspec.Struct, frozen=True, omit_defaults=True, tag="REVOKE"):
+    """A person takes it back: says who (`by`) and why. `unit` or `holder` says which, where there are several."""
+
+    resource: str
+    because: str
+    by: str = ""
+    unit: str = ""
+    holder: str = ""
+
+
 class Ping(msgspec.Struct, frozen=True, tag="PING"):
     pass
 
 
 Control = (
     JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
-    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | Ping
+    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | RevokeHold | Ping
 )  # fmt: skip
 
 
@@ -128,6 +141,7 @@ class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
     worktree: str = "-"
     purpose: str = ""
     since_ms: int = 0
+    unit: str = ""
 
 
 class MeReply(msgspec.Struct, frozen=True, tag="ME_REPLY"):

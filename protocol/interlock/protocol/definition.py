@@ -1,15 +1,21 @@
-"""The definition of a resource: what its configuration says, as the machine and the adapters need it."""
+"""The definition of a resource: what its configuration says, as the machine and the adapters need it.
+
+One resource has one definition; where it has several units, each unit's own follows from it: `server_of`, `command_of`.
+"""
 
 from enum import StrEnum
 
 import msgspec
 
+UNIT = "{unit}"  # stands for the unit's name in what is written once for all units
+
 
 class Kind(StrEnum):
-    """What a hand-over takes: nothing (lock), or a program stopped and started (server)."""
+    """What a hand-over takes: nothing (lock), a program stopped and started (server), or a few commands (command)."""
 
     LOCK = "lock"
     SERVER = "server"
+    COMMAND = "command"
 
 
 class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -21,8 +27,11 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         health: must answer 200 before GRANTED; empty: not asked.
         ready_line: must have been printed before GRANTED; empty: not asked.
         ports: free on v4 and v6 before the start, and the server's own after it.
-        start_timeout_ms: from GO until ready.
+        start_timeout_ms: from GO until ready; `prepare` has as long, of its own.
         stop_timeout_ms: between SIGTERM and SIGKILL.
+        prepare: command line, run in a new owner's worktree before the start; empty: nothing.
+        env: variables on top of the user's own, in order.
+        unit_ports: ports of a pool, each with `{unit}` in it; a unit's own definition has them among `ports`.
     """
 
     start: str
@@ -32,6 +41,29 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: tuple[int, ...] = ()
     start_timeout_ms: int = 5 * 60_000
     stop_timeout_ms: int = 30_000
+    prepare: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    unit_ports: tuple[str, ...] = ()
+
+
+class CommandDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is done at a hand-over of the kind `command`; each line is optional. Source: contract §4.
+
+    Args:
+        stop: run in the last owner's worktree before another one gets it.
+        prepare: run in the new owner's worktree.
+        verify: run there too; must end with 0 before GRANTED.
+        step_timeout_ms: for each of them.
+        repeatable: one that was interrupted may be run again without asking anybody.
+        env: variables on top of the user's own, in order.
+    """
+
+    stop: str = ""
+    prepare: str = ""
+    verify: str = ""
+    step_timeout_ms: int = 2 * 60_000
+    repeatable: bool = False
+    env: tuple[tuple[str, str], ...] = ()
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,7 +77,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
         claim_ms: a queued grant nobody has noticed for this long passes on, if others wait.
         reservation_ms: an unused grant of `bus run` lasts this long.
         time_max_ms: the longest declared time that polls respect.
-        server: present for Kind.SERVER only.
+        server: present for Kind.SERVER only. command: for Kind.COMMAND only.
+        revoke_grace_ms: between REVOKED and stopping what stands there.
     """
 
     kind: Kind = Kind.LOCK
@@ -55,3 +88,37 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     reservation_ms: int = 30_000
     time_max_ms: int = 30 * 60_000
     server: ServerDefinition | None = None
+    command: CommandDefinition | None = None
+    revoke_grace_ms: int = 5_000
+
+
+def server_of(definition: Definition, unit: str) -> ServerDefinition | None:
+    """The server that one unit runs: the pool's, with the unit's name in place of every `{unit}`."""
+    server = definition.server
+    if server is None or not unit:
+        return server
+    return msgspec.structs.replace(
+        server,
+        start=server.start.replace(UNIT, unit),
+        url=server.url.replace(UNIT, unit),
+        health=server.health.replace(UNIT, unit),
+        ready_line=server.ready_line.replace(UNIT, unit),
+        ports=(*server.ports, *(int(port.replace(UNIT, unit)) for port in server.unit_ports)),
+        prepare=server.prepare.replace(UNIT, unit),
+        env=tuple((name, value.replace(UNIT, unit)) for name, value in server.env),
+        unit_ports=(),
+    )
+
+
+def command_of(definition: Definition, unit: str) -> CommandDefinition | None:
+    """The commands of one unit, likewise."""
+    command = definition.command
+    if command is None or not unit:
+        return command
+    return msgspec.structs.replace(
+        command,
+        stop=command.stop.replace(UNIT, unit),
+        prepare=command.prepare.replace(UNIT, unit),
+        verify=command.verify.replace(UNIT, unit),
+        env=tuple((name, value.replace(UNIT, unit)) for name, value in command.env),
+    )

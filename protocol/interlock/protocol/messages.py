@@ -126,7 +126,7 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, tag="QUEUED"):
 
     Args:
         state: why it is not yours: "held", "preparing" (for you), "preparing_other", "draining",
-            "recovery_required", "free" (for one who is passed over until it is heard of).
+            "grace" (after a revocation), "recovery_required", "free" (for one who is passed over until it is heard of).
         holder: who has it. held_ms: since how long. holder_purpose: what for.
         holder_left_ms: until when the holder said to need it, from now; 0: nothing was said.
         note: what it waits for besides: a stranger on the port, an operator.

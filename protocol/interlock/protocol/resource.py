@@ -1,8 +1,9 @@
 """The resource machine: one command in, one outcome out. All branching on commands lives in `decide`.
 
 resource_requests.py   agents' messages            resource_events.py   the facts
-resource_handover.py   a free unit and its steps   resource_evolve.py   what each fact changes
-resource_waiting.py    polls and claims            resource_state.py    what there is
+resource_handover.py   who gets a free unit        resource_evolve.py   what each fact changes
+resource_steps.py      which step when             resource_state.py    what there is
+resource_waiting.py    polls and claims
 """
 
 from interlock.protocol.codes import Code
@@ -13,6 +14,7 @@ from interlock.protocol.messages import (
     Released,
     Request,
     Restart,
+    Revoked,
 )
 from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.resource_commands import (
@@ -27,6 +29,7 @@ from interlock.protocol.resource_commands import (
     Recover,
     ResourceCommand,
     Resume,
+    Revoke,
     ServerGone,
     StepFailure,
     StepResult,
@@ -45,10 +48,8 @@ from interlock.protocol.resource_events import (
 from interlock.protocol.resource_handover import (
     cancel_ticket,
     first_of,
-    launch_up,
     port_blocked,
     recovery_required,
-    resume,
     server_gone,
     settle,
     step_failure,
@@ -58,10 +59,12 @@ from interlock.protocol.resource_handover import (
 from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, release, request, restart
 from interlock.protocol.resource_state import (
     Resource,
+    Unit,
     UnitState,
     find_ticket,
     unit_of,
 )
+from interlock.protocol.resource_steps import launch_up, resume
 from interlock.protocol.resource_waiting import end_hold, heard, release_hold, tick
 
 
@@ -76,7 +79,7 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
     Returns:
         The state that is to be, its events, and what to send and do once they are durable.
     """
-    draft = Draft(resource, now, command.id if isinstance(command, Mail | Admit | Recover | Sync) else "")
+    draft = Draft(resource, now, command.id if isinstance(command, Mail | Admit | Recover | Revoke | Sync) else "")
     first = first_of(draft)
     match command:
         case Mail(body=Request() as body):
@@ -106,6 +109,8 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
             stop_servers(draft)
         case Recover():
             _recover(draft, command)
+        case Revoke():
+            _revoke(draft, command)
         case Sync(_, sender):
             draft.answer(sender, Released(draft.state.key, draft.state.key))
         case Tick():
@@ -187,3 +192,39 @@ def _recover(draft: Draft, command: Recover) -> None:
         draft.refuse(command.sender, Code.RESOURCE_BUSY, why)
     else:
         draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")
+
+
+def _revoke(draft: Draft, command: Revoke) -> None:
+    """A person takes a hold back, or what is being prepared for one. Gated commands under it are let finish."""
+    state = draft.state
+    named = [
+        unit for unit in state.units
+        if unit.ticket is not None and command.unit in {"", unit.name} and command.holder in {"", unit.ticket.agent}
+    ]  # fmt: skip
+    live = [unit for unit in named if unit.state in {UnitState.HELD, UnitState.PREPARING}]
+    if len(live) != 1:
+        draft.refuse(command.sender, *_why_not_revoked(live, named))
+        return
+    unit, ticket = live[0], live[0].ticket
+    assert ticket is not None
+    why = f"revoked by {command.sender}: {command.because}"
+    if unit.state is UnitState.PREPARING:
+        cancel_ticket(draft, ticket, why)
+        draft.tell(ticket, Revoked(ticket.called, state.key, ticket.request_id, why))
+    else:
+        end_hold(draft, unit, why)
+    still = ", ".join(f"{each.command} (pid {each.keeper.pid})" for each in unit.launches.values())
+    what = f"; {still} still runs under it, and the next is served when that has ended" if still else ""
+    draft.answer(
+        command.sender,
+        Revoked(ticket.called, state.key, ticket.request_id, f"from {ticket.agent}{what}", unit.fence),
+    )
+
+
+def _why_not_revoked(live: list[Unit], named: list[Unit]) -> tuple[Code, str]:
+    if live:
+        which = " or ".join(f"--unit {unit.name} ({unit.ticket.agent})" for unit in live if unit.ticket is not None)
+        return Code.AMBIGUOUS_TARGET, f"say which: {which}"
+    if named:
+        return Code.TARGET_ENDED, f"that hold is over ({named[0].why}): it is given on when its command has ended"
+    return Code.TARGET_ENDED, "nobody holds it: there is nothing to revoke"

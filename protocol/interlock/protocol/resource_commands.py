@@ -79,6 +79,21 @@ class Recover(msgspec.Struct, frozen=True):
     sender: str
 
 
+class Revoke(msgspec.Struct, frozen=True):
+    """A person takes it back.
+
+    Args:
+        sender: who says so. because: why, in that person's words.
+        unit, holder: which hold, where there are several; empty: whichever there is.
+    """
+
+    id: str
+    sender: str
+    because: str
+    unit: str = ""
+    holder: str = ""
+
+
 class Sync(msgspec.Struct, frozen=True):
     """Nothing but an answer, once all that came before it is decided and durable."""
 
@@ -115,6 +130,8 @@ class StepFailure(msgspec.Struct, frozen=True):
     Args:
         proved: everything it had begun is proved gone. False leads to RECOVERY_REQUIRED.
         never_started: nothing was executed, and the step may simply be begun again.
+        interrupted: its command may have been executed and nobody can say how it ended, but nothing of it is seen to
+            live: it is run again where it may be.
     """
 
     unit: str
@@ -124,6 +141,7 @@ class StepFailure(msgspec.Struct, frozen=True):
     never_started: bool = False
     log: str = ""
     tail: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 class PortBlocked(msgspec.Struct, frozen=True):
@@ -161,7 +179,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Sync
+    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Revoke | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 
@@ -181,6 +199,30 @@ class RunStep(msgspec.Struct, frozen=True):
     keeper: Identity | None = None
 
 
+class RunCommand(msgspec.Struct, frozen=True):
+    """Run one command line to its end: whatever a server's preparing, or a step of the kind `command`, comes to.
+
+    Args:
+        command: for the user's login shell, in `worktree`; it must end with 0 within `timeout_ms`, its whole tree too.
+        env: variables on top of the user's own. url: of the server that is prepared.
+        repeatable: it may be ended at any time, and begun anew.
+        launch, keeper: set where one is to be taken up again.
+    """
+
+    unit: str
+    step: int
+    kind: StepKind
+    command: str
+    worktree: str
+    agent: str
+    timeout_ms: int
+    env: tuple[tuple[str, str], ...] = ()
+    url: str = ""
+    repeatable: bool = False
+    launch: str = ""
+    keeper: Identity | None = None
+
+
 class Go(msgspec.Struct, frozen=True):
     """The launch is on record: the keeper may execute its command."""
 
@@ -195,4 +237,4 @@ class AbortStep(msgspec.Struct, frozen=True):
     step: int
 
 
-Order = RunStep | Go | AbortStep
+Order = RunStep | RunCommand | Go | AbortStep

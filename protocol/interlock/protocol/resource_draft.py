@@ -1,11 +1,12 @@
 """A draft: a decision while it is being made. It holds the state that is to be, and what follows from it."""
 
+from interlock.protocol.definition import command_of
 from interlock.protocol.messages import FromBus, Granted, Queued, Refused
 from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, after
 from interlock.protocol.resource_commands import AbortStep, Order
 from interlock.protocol.resource_events import ResourceEvent, StepAborting
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, StepKind, Ticket, Unit, UnitState, position
+from interlock.protocol.resource_state import Resource, Step, StepKind, Ticket, Unit, UnitState, position
 
 
 class Draft:
@@ -65,10 +66,17 @@ class Draft:
         self._steps.append(order)
 
     def abort(self, unit: Unit) -> None:
-        """Nobody wants the start under way on a unit any more; a stop or a look is let finish."""
-        if unit.step is not None and unit.step.kind is StepKind.START and not unit.step.aborting:
+        """Nobody wants the step under way on a unit any more; a stop or a look is let finish, and what may not be
+        interrupted too."""
+        if unit.step is not None and not unit.step.aborting and self._may_be_aborted(unit, unit.step):
             self.event(StepAborting(unit.name, unit.step.number))
             self.order(AbortStep(unit.name, unit.step.number))
+
+    def _may_be_aborted(self, unit: Unit, step: Step) -> bool:
+        if step.kind is StepKind.START:
+            return True
+        command = command_of(self.state.definition, unit.name)
+        return step.kind is StepKind.PREPARE and (command is None or command.repeatable or not step.launch)
 
     def outcome(self) -> Outcome[Resource, ResourceEvent]:
         return Outcome(self.state, tuple(self._events), tuple(self._outbox), tuple(self._withdraw), tuple(self._steps))
@@ -106,12 +114,13 @@ def queued(draft: Draft, ticket: Ticket) -> Queued:
     order = [UnitState.RECOVERY_REQUIRED, UnitState.HELD, UnitState.DRAINING, UnitState.PREPARING, UnitState.FREE]
     unit = min(state.units, key=lambda u: (order.index(u.state), u.since_ms))
     holder = unit.ticket
+    why = "preparing_other" if unit.state is UnitState.PREPARING else str(unit.state)
     return Queued(
         resource=ticket.called,
         key=state.key,
         position=at,
         request_id=ticket.request_id,
-        state="preparing_other" if unit.state is UnitState.PREPARING else str(unit.state),
+        state="grace" if unit.is_in_grace() else why,
         holder=holder.agent if holder is not None else "",
         held_ms=max(0, draft.now.at_ms - unit.since_ms) if unit.fence else 0,
         holder_purpose=holder.purpose if holder is not None else "",

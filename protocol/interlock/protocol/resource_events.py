@@ -62,7 +62,7 @@ class StepAborting(msgspec.Struct, frozen=True, tag="step_aborting"):
 
 
 class StepDone(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_done"):
-    """It succeeded. `launch`: the one that is proved gone by it, of a stop."""
+    """It succeeded. `launch`: the one that is proved gone by it: a stopped server's, or the step's own."""
 
     unit: str
     step: int
@@ -73,13 +73,14 @@ class StepDone(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_done")
 
 
 class StepUndone(msgspec.Struct, frozen=True, omit_defaults=True, tag="step_undone"):
-    """It failed, and everything it had begun (`launch`) is proved gone."""
+    """It failed, and everything it had begun (`launch`) is proved gone. `untouched`: nothing was executed at all."""
 
     unit: str
     step: int
     kind: StepKind
     why: str
     launch: str = ""
+    untouched: bool = False
 
 
 class PrepareFailed(msgspec.Struct, frozen=True, omit_defaults=True, tag="prepare_failed"):
@@ -189,6 +190,7 @@ class Draining(msgspec.Struct, frozen=True, omit_defaults=True, tag="draining"):
     fence: int
     why: str
     code: str = ""
+    grace: Deadline | None = None
 
 
 class HoldReleased(msgspec.Struct, frozen=True, tag="released"):
@@ -200,7 +202,7 @@ class HoldReleased(msgspec.Struct, frozen=True, tag="released"):
 
 
 class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"):
-    """`silent`: for silence alone, its owner is not proved gone."""
+    """`silent`: for silence alone, its owner is not proved gone. `grace`: what runs there is let be until then."""
 
     agent: str
     unit: str
@@ -209,9 +211,16 @@ class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"
     at_ms: int
     code: str = ""
     silent: bool = False
+    grace: Deadline | None = None
 
 
-class PassedOver(msgspec.Struct, frozen=True, tag="expired"):
+class Drained(msgspec.Struct, frozen=True, tag="drained"):
+    """The moment of grace after a revocation is over."""
+
+    unit: str
+
+
+class PassedOver(msgspec.Struct, frozen=True, omit_defaults=True, tag="expired"):
     """The grant was not noticed; the ticket goes back to its place and waits to be heard of."""
 
     agent: str
@@ -220,6 +229,7 @@ class PassedOver(msgspec.Struct, frozen=True, tag="expired"):
     request_id: str
     why: str
     at_ms: int
+    grace: Deadline | None = None
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -252,6 +262,6 @@ ResourceEvent = (
     | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
     | RecoveryRequired | Recovered
     | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
-    | PassedOver | Started | Finished
+    | Drained | PassedOver | Started | Finished
     | DefinitionPending | Defined
 )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from interlock.protocol.codes import Code
+from interlock.protocol.definition import Kind, command_of
 from interlock.protocol.limits import ARRIVALS_KEPT, ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import (
@@ -15,6 +16,7 @@ from interlock.protocol.resource_events import (
     Defined,
     DefinitionPending,
     Down,
+    Drained,
     Draining,
     Finished,
     Heard,
@@ -38,7 +40,18 @@ from interlock.protocol.resource_events import (
     StepUndone,
     TicketCancelled,
 )
-from interlock.protocol.resource_state import Arrival, Ended, Lost, Resource, Step, StepKind, Ticket, Unit, UnitState
+from interlock.protocol.resource_state import (
+    Arrival,
+    Ended,
+    Lost,
+    Prepared,
+    Resource,
+    Step,
+    StepKind,
+    Ticket,
+    Unit,
+    UnitState,
+)
 
 T = TypeVar("T")
 replace = msgspec.structs.replace
@@ -78,7 +91,9 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             unit = resource.unit(name)
             assert unit.step is not None
             assert unit.step.number == number
-            return _set(resource, unit, step=replace(unit.step, launch=launch, keeper=keeper), blocked="")
+            step = replace(unit.step, launch=launch, keeper=keeper)
+            begun = _prepared(resource, unit, False) if step.kind is StepKind.PREPARE else unit.prepared
+            return _set(resource, unit, step=step, prepared=begun, blocked="")
         case StepAborting(name):
             unit = resource.unit(name)
             assert unit.step is not None
@@ -87,11 +102,15 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             unit = resource.unit(name)
             server = unit.server if kind is StepKind.VERIFY else server
             carried = unit.carried and server is unit.server
-            return _settle_unit(resource, unit, step=None, server=server, blocked="", carried=carried)
-        case StepUndone(name, _, kind):
+            prepared = _after_step(resource, unit, kind)
+            return _settle_unit(
+                resource, unit, step=None, server=server, prepared=prepared, blocked="", carried=carried
+            )
+        case StepUndone(name, _, kind, _, _, untouched):
             unit = resource.unit(name)
             server = None if kind is StepKind.START else unit.server
-            return _settle_unit(resource, unit, step=None, server=server, blocked="")
+            prepared = _after_failure(unit, kind, untouched)
+            return _settle_unit(resource, unit, step=None, server=server, prepared=prepared, blocked="")
         case PrepareFailed(name, agent, request_id, why, at_ms):
             resource = _end_ticket(resource, agent, request_id, why, at_ms)
             resource = _lose(resource, agent, at_ms, f"{Code.PREPARE_FAILED}: {why}", 0)
@@ -111,12 +130,13 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             server = unit.server if launch or unit.server is None else replace(unit.server, alive=False)
             doubtful = Unit(
                 name, UnitState.RECOVERY_REQUIRED, why=why, server=server, step=unit.step if launch else None,
-                launches=_without(unit.launches, launch),
+                launches=_without(unit.launches, launch), prepared=unit.prepared if launch else None,
             )  # fmt: skip
             return _put(resource, doubtful)
         case Recovered(name):
-            server = resource.unit(name).server
-            return _put(resource, Unit(name, server=server if server is not None and server.alive else None))
+            unit = resource.unit(name)
+            server = unit.server if unit.server is not None and unit.server.alive else None
+            return _put(resource, Unit(name, server=server, prepared=unit.prepared))
 
         case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed, carried, after_silence):
             unit = resource.unit(name)
@@ -127,6 +147,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             held = Unit(
                 name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
                 until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
+                prepared=_prepared(resource, replace(unit, ticket=ticket), True),
             )  # fmt: skip
             resource = replace(resource, lost=_without(resource.lost, agent))
             return _put(resource, held)
@@ -149,20 +170,24 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             return _set(resource, resource.unit(name), poll_at=poll_at, claim_at=claim_at, **quiet)
         case Polled(_, name, _, polls, poll_at):
             return _set(resource, resource.unit(name), polls=polls, polled=True, poll_at=poll_at)
-        case Draining(_, name, _, why, code):
-            return _set(
-                resource, resource.unit(name), state=UnitState.DRAINING, why=why, code=code, poll_at=None, claim_at=None
-            )
+        case Draining(_, name, _, why, code, grace):
+            unit = resource.unit(name)
+            unit = replace(unit, poll_at=None, claim_at=None, free_at=grace)
+            return _set(resource, unit, state=UnitState.DRAINING, why=why, code=code)
         case HoldReleased(agent, name, fence, why, at_ms):
             return _end_hold(resource, agent, name, fence, why, at_ms, released=True)
-        case HoldRevoked(agent, name, fence, why, at_ms, _, silent):
-            return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent)
-        case PassedOver(agent, name, fence, _, why, at_ms):
+        case HoldRevoked(agent, name, fence, why, at_ms, _, silent, grace):
+            return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent, grace=grace)
+        case Drained(name):
+            unit = resource.unit(name)
+            return _put(resource, Unit(name, server=unit.server, prepared=unit.prepared, silent=unit.silent))
+        case PassedOver(agent, name, fence, _, why, at_ms, grace):
             unit = resource.unit(name)
             assert unit.ticket is not None
             back = replace(unit.ticket, absent=True, misses=unit.ticket.misses + 1)
             resource = _lose(_enqueue(resource, back), agent, at_ms, why, fence)
-            return _put(resource, Unit(name, server=unit.server))
+            state = UnitState.FREE if grace is None else UnitState.DRAINING
+            return _put(resource, Unit(name, state, server=unit.server, prepared=unit.prepared, free_at=grace))
         case Started(_, name, _, launch):
             unit = resource.unit(name)
             return _set(resource, unit, launches={**unit.launches, launch.launch: launch})
@@ -175,6 +200,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
         case Defined(definition):
             known = {unit.name: unit for unit in resource.units}
             units = tuple(known.get(name, Unit(name)) for name in definition.units)
+            if definition.kind is not Kind.COMMAND:
+                units = tuple(replace(unit, prepared=None) for unit in units)
             return replace(resource, definition=definition, next_definition=None, units=units)
 
 
@@ -194,9 +221,31 @@ def _set(resource: Resource, unit: Unit, **changes: object) -> Resource:
 def _settle_unit(resource: Resource, unit: Unit, **changes: object) -> Resource:
     """After a step: a unit that nobody holds and nothing is prepared for is free."""
     unit = replace(unit, **changes)
-    if unit.ticket is None and unit.step is None and unit.state in {UnitState.PREPARING, UnitState.DRAINING}:
-        unit = Unit(unit.name, server=unit.server, silent=unit.silent)
+    over = unit.ticket is None and unit.step is None and unit.free_at is None
+    if over and unit.state in {UnitState.PREPARING, UnitState.DRAINING}:
+        unit = Unit(unit.name, server=unit.server, prepared=unit.prepared, silent=unit.silent)
     return _put(resource, unit)
+
+
+def _prepared(resource: Resource, unit: Unit, ready: bool) -> Prepared | None:
+    """What stands on a unit for its ticket, where the kind has commands."""
+    command = command_of(resource.definition, unit.name)
+    if command is None or unit.ticket is None:
+        return unit.prepared
+    last = unit.prepared.launch if unit.prepared is not None else ""
+    launch = unit.step.launch if unit.step is not None else last
+    return Prepared(unit.ticket.worktree, unit.ticket.agent, command, launch, ready)
+
+
+def _after_step(resource: Resource, unit: Unit, kind: StepKind) -> Prepared | None:
+    """What stands on a unit once a step has succeeded: after its last one it is ready."""
+    command = command_of(resource.definition, unit.name)
+    if kind is StepKind.STOP or command is None:
+        return None
+    ready = kind is StepKind.VERIFY or not command.verify
+    if unit.ticket is None and unit.prepared is not None:  # nobody wants it any more, but so it stands
+        return replace(unit.prepared, ready=ready)
+    return _prepared(resource, unit, ready)
 
 
 def _enqueue(resource: Resource, ticket: Ticket) -> Resource:
@@ -237,6 +286,16 @@ def _cancel(
     return _end_ticket(resource, agent, request_id, why, at_ms)
 
 
+def _after_failure(unit: Unit, kind: StepKind, untouched: bool) -> Prepared | None:
+    """What stands on a unit once a step has failed: not healthy is not ready, and what was not begun is not there."""
+    if kind is StepKind.PREPARE and untouched and unit.step is not None and unit.step.launch:
+        return None
+    if kind is StepKind.VERIFY and not untouched and unit.prepared is not None:
+        launch = unit.step.launch if unit.step is not None and unit.step.launch else unit.prepared.launch
+        return replace(unit.prepared, ready=False, launch=launch)
+    return unit.prepared
+
+
 def _end_ticket(resource: Resource, agent: str, request_id: str, why: str, at_ms: int) -> Resource:
     ended = {**resource.ended, request_id: Ended(agent, at_ms, why)}
     if len(ended) > ENDED_TICKETS_KEPT:
@@ -261,6 +320,7 @@ def _end_hold(
     *,
     silent: bool = False,
     released: bool = False,
+    grace: Deadline | None = None,
 ) -> Resource:
     unit = resource.unit(name)
     assert unit.ticket is not None
@@ -269,5 +329,8 @@ def _end_hold(
     resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms)
     if not (unit.ticket.run and released):  # a bus run that came to its end has lost nothing
         resource = _lose(resource, agent, at_ms, why, fence)
-    busy = UnitState.DRAINING if unit.step is not None else UnitState.FREE
-    return _put(resource, Unit(name, busy, server=unit.server, step=unit.step, silent=silent))
+    busy = UnitState.DRAINING if unit.step is not None or grace is not None else UnitState.FREE
+    rest = Unit(
+        name, busy, server=unit.server, step=unit.step, silent=silent, prepared=unit.prepared, free_at=grace
+    )  # fmt: skip
+    return _put(resource, rest)

@@ -1,27 +1,18 @@
-"""The hand-over: a free unit, the first who can take it, and the steps between them.
-
-    lock:    free ─────────────────────────────────────────────────▶ granted
-    server:  free ── nothing runs ─────────────▶ start ────────────▶ granted
-             free ── same worktree, alive ─────▶ verify ───────────▶ granted      (not healthy: stop, start)
-             free ── another worktree ─────────▶ stop ──▶ start ───▶ granted
+"""The hand-over: a free unit, the first who can take it, and what the end of each step leads to.
 
 `settle` runs at the end of every decision: so every way in which a unit gets free wakes the next waiter,
-in the same record, and there is no second place that could forget to.
+in the same record, and there is no second place that could forget to. Which step follows which: `resource_steps.py`.
 """
 
 from itertools import islice
 
 from interlock.protocol.codes import Code
-from interlock.protocol.definition import Kind
+from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.limits import ARRIVAL_REMEMBERED_MS, DOUBT_TOLD_MAX
 from interlock.protocol.messages import Cancelled, Down, Granted, Queued, Revoked, StillUsing
 from interlock.protocol.outcome import after
 from interlock.protocol.resource_commands import (
-    AbortStep,
-    Go,
-    LaunchUp,
     PortBlocked,
-    RunStep,
     ServerGone,
     StepFailure,
     StepResult,
@@ -31,16 +22,15 @@ from interlock.protocol.resource_events import (
     Blocked,
     Defined,
     HoldGranted,
-    LaunchStarted,
     PrepareFailed,
     RecoveryRequired,
     StepDone,
-    StepStarted,
     StepUndone,
     TicketCancelled,
 )
 from interlock.protocol.resource_events import Down as WentDown
-from interlock.protocol.resource_state import Server, StepKind, Ticket, Unit, UnitState, first_grantable
+from interlock.protocol.resource_state import StepKind, Ticket, Unit, UnitState, first_grantable
+from interlock.protocol.resource_steps import anew_kind, first_kind, may_run_again, next_kind, start_step
 from interlock.protocol.resource_waiting import arm
 
 
@@ -69,37 +59,32 @@ def first_of(draft: Draft) -> str:
     return next(iter(draft.state.queue), "")
 
 
-def launch_up(draft: Draft, command: LaunchUp) -> None:
-    """The keeper is up: record who it is, and only then say GO."""
-    unit = draft.state.unit(command.unit)
-    if unit.step is None or unit.step.number != command.step or unit.step.aborting:
-        draft.order(AbortStep(command.unit, command.step))
-        return
-    draft.event(LaunchStarted(command.unit, command.step, command.launch, command.keeper))
-    draft.order(Go(command.unit, command.step))
-
-
 def step_result(draft: Draft, command: StepResult) -> None:
     """A step succeeded: go on to the next one, or to the grant."""
     unit = draft.state.unit(command.unit)
     step = unit.step
     if step is None or step.number != command.step:
         return  # A late word about a step that is already over.
-    ended = unit.server.launch if step.kind is StepKind.STOP and unit.server is not None else ""
+    carried = step.kind is StepKind.VERIFY and _stood(draft, unit)
+    ended = step.launch if step.kind is not StepKind.START else ""
+    if step.kind is StepKind.STOP and unit.server is not None:
+        ended = unit.server.launch
     draft.event(StepDone(unit.name, step.number, step.kind, command.server, command.evidence, ended))
     unit = draft.state.unit(unit.name)
     if unit.ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return
     if step.halt:
         _tell_down(draft, unit, "the bus was told to stop its servers")
-    elif step.kind is StepKind.STOP:
-        start_step(draft, unit, StepKind.START, restart=step.restart)
-    elif step.kind is StepKind.VERIFY and (unit.server is None or not unit.server.alive):
-        start_step(draft, unit, StepKind.START if unit.server is None else StepKind.STOP)  # it died under the look
+        return
+    following = next_kind(draft, unit, step.kind, restart=step.restart)
+    if carried and draft.state.definition.kind is Kind.SERVER and (unit.server is None or not unit.server.alive):
+        following = anew_kind(draft, unit)  # it died under the look
+    if following is not None:
+        start_step(draft, unit, following, restart=step.restart)
     elif unit.state is UnitState.HELD:
         draft.tell(unit.ticket, granted(draft, unit))
     else:
-        grant(draft, unit, unit.ticket, carried=step.kind is StepKind.VERIFY)
+        grant(draft, unit, unit.ticket, carried=carried)
 
 
 def step_failure(draft: Draft, command: StepFailure) -> None:
@@ -108,17 +93,21 @@ def step_failure(draft: Draft, command: StepFailure) -> None:
     step, ticket = unit.step, unit.ticket
     if step is None or step.number != command.step:
         return
-    if not command.proved or (step.kind is StepKind.STOP and not command.never_started):
+    again = command.never_started or (command.interrupted and may_run_again(draft, unit, proved=command.proved))
+    if not again and (not command.proved or command.interrupted or step.kind is StepKind.STOP):
         recovery_required(draft, unit, command.why)
         return
-    draft.event(StepUndone(unit.name, step.number, step.kind, command.why, step.launch))
+    carried = step.kind is StepKind.VERIFY and _stood(draft, unit)
+    draft.event(StepUndone(unit.name, step.number, step.kind, command.why, step.launch, command.never_started))
     unit = draft.state.unit(unit.name)
     if ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return
-    if command.never_started or step.kind is StepKind.VERIFY:
-        again = StepKind.START if unit.server is None else StepKind.STOP
-        kind = again if step.kind is StepKind.VERIFY else step.kind
-        start_step(draft, unit, kind, restart=step.restart)
+    following = step.kind if again else None
+    if carried and (not again or draft.state.definition.kind is Kind.SERVER):
+        anew = anew_kind(draft, unit)  # what was carried over is not healthy
+        following = anew if anew is not StepKind.VERIFY else None
+    if following is not None:
+        start_step(draft, unit, following, restart=step.restart, halt=step.halt)
     elif unit.state is UnitState.HELD:
         _tell_down(draft, unit, f"did not come up again: {command.why}", command.log, command.tail)
     else:
@@ -158,29 +147,11 @@ def server_gone(draft: Draft, command: ServerGone) -> None:
 
 
 def stop_servers(draft: Draft) -> None:
-    """Stop every server that runs; whoever holds it is told that it is down."""
+    """Stop every server that runs, and what commands have prepared; whoever holds it is told that it is down."""
     for unit in draft.state.units:
-        if unit.server is not None and unit.step is None:
+        prepared = unit.prepared is not None and unit.prepared.definition.stop
+        if unit.step is None and (unit.server is not None or prepared):
             start_step(draft, unit, StepKind.STOP, halt=True)
-
-
-def resume(draft: Draft) -> None:
-    """After a restart: a launch that is on record is taken up again, every other step is begun again.
-
-    Nothing runs twice: without a record of the launch the keeper was never told GO, and ends by itself.
-    """
-    for unit in draft.state.units:
-        step = unit.step
-        if step is None:
-            continue
-        if step.launch:
-            draft.order(_run_step(draft, unit, step.number, step.kind, step.launch))
-            if step.aborting:
-                draft.order(AbortStep(unit.name, step.number))
-        elif step.aborting:
-            draft.event(StepUndone(unit.name, step.number, step.kind, "it was no longer wanted and had not begun"))
-        else:
-            start_step(draft, unit, step.kind, restart=step.restart, halt=step.halt)
 
 
 def cancel_ticket(draft: Draft, ticket: Ticket, why: str, *, remember: bool = False) -> Cancelled:
@@ -213,15 +184,6 @@ def grant(draft: Draft, unit: Unit, ticket: Ticket, *, carried: bool = False) ->
         draft.tell(ticket, message)
 
 
-def start_step(draft: Draft, unit: Unit, kind: StepKind, *, ticket: Ticket | None = None, **how: bool) -> None:
-    """Record the intent, then order the work."""
-    number = draft.next_seq()
-    whose = ticket or unit.ticket
-    request_id = ticket.request_id if ticket is not None else ""
-    draft.event(StepStarted(unit.name, number, kind, whose.agent if whose is not None else "", request_id, **how))
-    draft.order(_run_step(draft, draft.state.unit(unit.name), number, kind, ""))
-
-
 def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "") -> None:
     """Stop here until a person has looked: nothing is proved, so nothing is free. `launch`: the command in doubt."""
     ticket = unit.ticket
@@ -241,6 +203,14 @@ def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "") -
 
 
 # --- straight helpers ---------------------------------------------------------------------
+def _stood(draft: Draft, unit: Unit) -> bool:
+    """What is verified on a unit was there before its ticket's turn. Of servers it always was: a start looks itself."""
+    if draft.state.definition.kind is Kind.SERVER:
+        return True
+    same = unit.ticket is not None and unit.prepared is not None and unit.prepared.worktree == unit.ticket.worktree
+    return same and unit.prepared is not None and unit.prepared.ready
+
+
 def _free_unit(draft: Draft, ticket: Ticket) -> Unit | None:
     free = [u for u in draft.state.units if u.state is UnitState.FREE and u.step is None]
     mine = (u for u in free if u.server is not None and u.server.worktree == ticket.worktree)
@@ -248,37 +218,11 @@ def _free_unit(draft: Draft, ticket: Ticket) -> Unit | None:
 
 
 def _begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
-    if draft.state.definition.kind is Kind.LOCK:
-        grant(draft, unit, ticket)
-        return
-    server = unit.server
-    if server is None:
-        kind = StepKind.START
-    elif server.alive and server.worktree == ticket.worktree and server.definition == draft.state.definition.server:
-        kind = StepKind.VERIFY
+    kind = first_kind(draft, unit, ticket.worktree)
+    if kind is not None:
+        start_step(draft, unit, kind, ticket=ticket)
     else:
-        kind = StepKind.STOP
-    start_step(draft, unit, kind, ticket=ticket)
-
-
-def _run_step(draft: Draft, unit: Unit, number: int, kind: StepKind, launch: str) -> RunStep:
-    """The order for a step: a server is ended with the definition it was begun with."""
-    server: Server | None = unit.server
-    definition = draft.state.definition.server
-    if kind is StepKind.STOP or definition is None:
-        assert server is not None
-        definition = server.definition
-    return RunStep(
-        unit=unit.name,
-        step=number,
-        kind=kind,
-        definition=definition,
-        worktree=unit.ticket.worktree if unit.ticket is not None else "-",
-        agent=unit.ticket.agent if unit.ticket is not None else "",
-        server=server,
-        launch=launch,
-        keeper=unit.step.keeper if unit.step is not None else None,
-    )
+        grant(draft, unit, ticket, carried=unit.prepared is not None and unit.prepared.worktree == ticket.worktree)
 
 
 def _redefine(draft: Draft) -> None:
@@ -286,11 +230,19 @@ def _redefine(draft: Draft) -> None:
     new = draft.state.next_definition
     if new is None or any(unit.state is not UnitState.FREE or unit.step for unit in draft.state.units):
         return
-    homeless = [u for u in draft.state.units if u.server and (new.kind is not Kind.SERVER or u.name not in new.units)]
+    homeless = [unit for unit in draft.state.units if _is_homeless(unit, new)]
     for unit in homeless:
         start_step(draft, unit, StepKind.STOP)
     if not homeless:
         draft.event(Defined(new))
+
+
+def _is_homeless(unit: Unit, new: Definition) -> bool:
+    """Something stands there that the new definition has no room for."""
+    if unit.server is not None:
+        return new.kind is not Kind.SERVER or unit.name not in new.units
+    stops = unit.prepared is not None and unit.prepared.definition.stop
+    return bool(stops) and (new.kind is not Kind.COMMAND or unit.name not in new.units)
 
 
 def _tell_down(draft: Draft, unit: Unit, why: str, log: str = "", tail: tuple[str, ...] = ()) -> None:

@@ -30,10 +30,7 @@ from interlock.protocol.resource_events import (
     Requested,
     Started,
 )
-from interlock.protocol.resource_handover import (
-    cancel_ticket,
-    start_step,
-)
+from interlock.protocol.resource_handover import cancel_ticket
 from interlock.protocol.resource_state import (
     Launch,
     StepKind,
@@ -42,9 +39,12 @@ from interlock.protocol.resource_state import (
     UnitState,
     find_ticket,
     first_grantable,
+    is_down,
     queued_of,
     unit_of,
+    why_down,
 )
+from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
 from interlock.protocol.resource_waiting import heard, release_hold
 
 
@@ -67,7 +67,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
     if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and body.run:
         _request_again(draft, mail, body, outer)  # a bus run inside a bus run of the same agent
         return
-    if draft.state.definition.kind is Kind.SERVER and body.worktree == "-":
+    if draft.state.definition.kind is not Kind.LOCK and body.worktree == "-":
         why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
         draft.refuse(mail.sender, Code.BAD_MESSAGE, why, mail.called)
         return
@@ -113,7 +113,7 @@ def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
     """From the owner, or from the one it is being prepared for."""
     assert unit.ticket is not None
     worktree = unit.ticket.worktree
-    elsewhere = body.worktree != worktree and draft.state.definition.kind is Kind.SERVER
+    elsewhere = body.worktree != worktree and draft.state.definition.kind is not Kind.LOCK
     if unit.state is UnitState.DRAINING:
         why = f"your last hold ends only when its command does ({unit.why}): bus status {mail.called}"
         draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
@@ -133,12 +133,12 @@ def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
 
 
 def _answer_holder(draft: Draft, mail: Mail, unit: Unit, *, shared: bool = False) -> None:
-    """What a holder has now: GRANTED says verified ready, so a server that is down or being restarted is said so."""
+    """What a holder has now: GRANTED says verified ready, so what is down or being restarted is said so."""
     assert unit.ticket is not None
     if unit.step is not None:
         draft.answer(mail.sender, queued(draft, unit.ticket))
-    elif draft.state.definition.kind is Kind.SERVER and (unit.server is None or not unit.server.alive):
-        draft.answer(mail.sender, Down(mail.called, draft.state.key, unit.fence, "its server does not run"))
+    elif is_down(draft.state, unit):
+        draft.answer(mail.sender, Down(mail.called, draft.state.key, unit.fence, why_down(draft.state)))
     else:
         draft.answer(mail.sender, granted(draft, unit, shared=shared))
 
@@ -235,20 +235,23 @@ def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
 
 
 def restart(draft: Draft, mail: Mail) -> None:
-    """RESTART: the holder's server again, from the same worktree, under the same fence."""
+    """RESTART: the holder's server again, or its preparing, from the same worktree, under the same fence."""
     unit = unit_of(draft.state, mail.sender)
+    kind = anew_kind(draft, unit, restart=True) if unit is not None else None
     if unit is None or unit.state is not UnitState.HELD or unit.ticket is None:
         _refuse_not_holder(draft, mail, 0)
-    elif draft.state.definition.kind is not Kind.SERVER:
-        why = f"{mail.called} is a lock: there is nothing to restart"
-        draft.refuse(mail.sender, Code.CAPABILITY_DENIED, why, mail.called)
+    elif kind is None or next_kind(draft, unit, StepKind.STOP, restart=True) is None:
+        what = "is a lock" if draft.state.definition.kind is Kind.LOCK else "has neither prepare nor verify"
+        draft.refuse(
+            mail.sender, Code.CAPABILITY_DENIED, f"{mail.called} {what}: there is nothing to restart", mail.called
+        )
     elif unit.step is not None:
         draft.answer(mail.sender, queued(draft, unit.ticket))
     else:
         heard(draft, mail.sender)
-        kind = StepKind.START if unit.server is None else StepKind.STOP
         start_step(draft, unit, kind, restart=True)
-        note = "the same server is started again; GRANTED follows"
+        again = "the same server is started" if draft.state.definition.kind is Kind.SERVER else "it is prepared"
+        note = f"{again} again; GRANTED follows"
         restarting = Queued(mail.called, draft.state.key, 1, unit.ticket.request_id, "preparing", note=note)
         draft.answer(mail.sender, restarting)
 

@@ -1,7 +1,7 @@
 """The state of one resource: a queue of tickets, and units that are free, prepared, held, drained or in doubt.
 
-    free ──▶ preparing (stop → start → verify) ──▶ held ──▶ draining ──▶ free
-                  └───────── what cannot be proved ─────────▶ recovery_required
+    free ──▶ preparing (stop → prepare → start, verify) ──▶ held ──▶ draining ──▶ free
+                  └───────────── what cannot be proved ─────────────▶ recovery_required
 
 Frozen: an event makes a new state, and the old one stays good until the new one is durable.
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from interlock.protocol.definition import Definition, ServerDefinition
+from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
 
@@ -67,8 +67,26 @@ class Server(msgspec.Struct, frozen=True, omit_defaults=True):
     alive: bool = True
 
 
+class Prepared(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the commands of a unit have made of it: it stays so from hold to hold, until another worktree gets it.
+
+    Args:
+        worktree: it was prepared in. agent: for whom.
+        definition: it was prepared with; it is stopped with the same.
+        launch: of its last step; the log is filed under it.
+        ready: prepared and verified. False: a step of it was begun and did not come to a good end.
+    """
+
+    worktree: str
+    agent: str
+    definition: CommandDefinition
+    launch: str = ""
+    ready: bool = False
+
+
 class StepKind(StrEnum):
     STOP = "stop"
+    PREPARE = "prepare"
     START = "start"
     VERIFY = "verify"
 
@@ -128,6 +146,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         blocked: who holds the port that a start waits for.
         silent: its last owner was revoked for silence and is not proved gone.
         carried: of the hold: its server ran before it. after_silence: it was given while the unit was `silent`.
+        prepared: what the kind `command` has made of it.
+        free_at: its last owner was revoked, and has until then to save what it needs of what runs there.
     """
 
     name: str
@@ -152,6 +172,12 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     silent: bool = False
     carried: bool = False
     after_silence: bool = False
+    prepared: Prepared | None = None
+    free_at: Deadline | None = None
+
+    def is_in_grace(self) -> bool:
+        """Nothing but its last owner's moment of grace is waited for."""
+        return self.free_at is not None and self.ticket is None and self.step is None
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -198,7 +224,8 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_idle(self) -> bool:
         """Nobody owns, waits, runs or is in doubt: it can be put away."""
         return not self.queue and all(
-            unit.state is UnitState.FREE and unit.step is None and unit.server is None for unit in self.units
+            unit.state is UnitState.FREE and unit.step is None and unit.server is None and unit.prepared is None
+            for unit in self.units
         )
 
 
@@ -247,6 +274,23 @@ def wants_to_hear(resource: Resource, agent: str) -> bool:
         if mine and unit.state is UnitState.HELD and (not unit.claimed or unit.polled or unit.polls):
             return True
     return any(resource.queue[request_id].absent for request_id in resource.by_agent.get(agent, ()))
+
+
+def is_down(resource: Resource, unit: Unit) -> bool:
+    """Held, and what was promised with it does not stand: its server has died, or it is not prepared any more."""
+    if unit.state is not UnitState.HELD or unit.step is not None:
+        return False
+    match resource.definition.kind:
+        case Kind.SERVER:
+            return unit.server is None or not unit.server.alive
+        case Kind.COMMAND:
+            return unit.prepared is None or not unit.prepared.ready
+        case Kind.LOCK:
+            return False
+
+
+def why_down(resource: Resource) -> str:
+    return "its server does not run" if resource.definition.kind is Kind.SERVER else "it is not prepared any more"
 
 
 def concerns(resource: Resource, agent: str) -> bool:

@@ -13,6 +13,7 @@ from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
     Armed,
     Claimed,
+    Drained,
     Draining,
     Heard,
     HoldReleased,
@@ -28,6 +29,7 @@ from interlock.protocol.resource_state import Resource, Unit, UnitState, first_g
 def next_deadline(resource: Resource) -> Deadline | None:
     """The earliest moment at which a Tick changes something."""
     due = [at for unit in resource.units for at in (unit.poll_at, unit.claim_at) if at is not None]
+    due += [unit.free_at for unit in resource.units if unit.free_at is not None and unit.is_in_grace()]
     return min(due, key=lambda at: at.mono_ms, default=None)
 
 
@@ -37,6 +39,10 @@ def tick(draft: Draft) -> None:
     One unit at most is lost in a tick, and before anybody is asked: its going on may leave nobody waiting. What is
     due besides has its turn in the next tick, which follows at once.
     """
+    for unit in draft.state.units:
+        if unit.is_in_grace() and unit.free_at is not None and unit.free_at.is_due(draft.now):
+            draft.event(Drained(unit.name))
+            return
     for unit in draft.state.units:
         if unit.claim_at is not None and unit.claim_at.is_due(draft.now):
             _claim_due(draft, unit)
@@ -88,15 +94,20 @@ def arm(draft: Draft) -> None:
 
 
 def end_hold(draft: Draft, unit: Unit, why: str, *, code: str = "", tell: bool = True, silent: bool = False) -> None:
-    """End a hold against its owner's word: at once, or when the last command under it is proved gone."""
+    """End a hold against its owner's word: at once, or when the last command under it is proved gone.
+
+    Args:
+        tell: its owner lives and is told, and what runs there is let be for a moment of grace.
+    """
     ticket = unit.ticket
     assert ticket is not None
     draft.withdraw(ticket, Granted, StillUsing, Down)
     draft.abort(unit)
+    grace = _grace(draft, unit) if tell else unit.free_at
     if unit.launches:
-        draft.event(Draining(ticket.agent, unit.name, unit.fence, why, code))
+        draft.event(Draining(ticket.agent, unit.name, unit.fence, why, code, grace))
     else:
-        draft.event(HoldRevoked(ticket.agent, unit.name, unit.fence, why, draft.now.at_ms, code, silent))
+        draft.event(HoldRevoked(ticket.agent, unit.name, unit.fence, why, draft.now.at_ms, code, silent, grace))
     if tell:
         draft.tell(ticket, Revoked(ticket.called, draft.state.key, ticket.request_id, why, unit.fence, code))
 
@@ -111,6 +122,13 @@ def release_hold(draft: Draft, unit: Unit, why: str) -> None:
 
 
 # --- straight helpers ---------------------------------------------------------------------
+def _grace(draft: Draft, unit: Unit) -> Deadline | None:
+    """Until when what runs there is let be, so that whoever was revoked can save what it needs. Source: contract §4."""
+    grace_ms = draft.state.definition.revoke_grace_ms
+    stands = unit.step is None and (unit.server is not None or unit.prepared is not None)
+    return after(draft.now, grace_ms) if stands and grace_ms else None
+
+
 def _counts(draft: Draft, unit: Unit) -> bool:
     """Before the time that the owner declared a silent poll does not count."""
     return unit.until is None or unit.until.is_due(draft.now)
@@ -152,7 +170,8 @@ def _claim_due(draft: Draft, unit: Unit) -> None:
         return
     why = f"{unnoticed} while others wait; your place is kept: bus wait {ticket.called}"
     draft.withdraw(ticket, Granted, StillUsing, Down)
-    draft.event(PassedOver(ticket.agent, unit.name, unit.fence, ticket.request_id, why, draft.now.at_ms))
+    grace = _grace(draft, unit)
+    draft.event(PassedOver(ticket.agent, unit.name, unit.fence, ticket.request_id, why, draft.now.at_ms, grace))
     if ticket.misses + 1 >= CLAIMS_MISSED_MAX:
         why = f"{unnoticed}, {CLAIMS_MISSED_MAX} times in a row"
         draft.event(TicketCancelled(ticket.agent, ticket.request_id, why, draft.now.at_ms))

@@ -34,6 +34,7 @@ OTHERS = {
     "ack": "Say that messages have been read.",
     "receipt": "How far a message has come.",
     "recover": "Look at a resource in doubt, and set it free.",
+    "revoke": "Take a resource back from its owner.",
     "errors": "Every code, and what to do.",
     "help": "This list: help all. One verb: help VERB.",
 }

@@ -14,11 +14,12 @@ def command(
     resource: str = typer.Argument("", help="May be left out where you hold one."),
     follow: bool = typer.Option(False, "-f", "--follow", help="Go on as it grows."),
     lines: int = typer.Option(200, "-n", min=0, help="How many lines to begin with."),
+    unit: str = typer.Option("", "--unit", help="Of a pool; yours may be left out."),
 ) -> int:
-    """Show the log of a resource's server."""
+    """Show the log of a resource's server, or of its last command."""
     from interlock.adapters.cli.output import say_json
 
-    path = _path(resource)
+    path = _path(resource, unit)
     if Given.options.json:
         say_json({"path": path})
         return 0
@@ -37,12 +38,13 @@ def command(
     return 0
 
 
-def _path(resource: str) -> str:
+def _path(resource: str, unit: str) -> str:
     from interlock.adapters.cli.asking import body_of
     from interlock.adapters.cli.connection import Connection
 
     with Connection(Given.options) as connection:
         if not resource:
             connection.agent()
-        path: str = body_of(connection.ask("supervisor", body={"type": "LOGS", "resource": resource}))["path"]
+        asked = {"type": "LOGS", "resource": resource, "unit": unit}
+        path: str = body_of(connection.ask("supervisor", body=asked))["path"]
         return path

@@ -25,6 +25,7 @@ def command() -> int:
         age = format_age(int(time.time() * 1000) - ticket.get("since_ms", 0))
         words = [ticket["resource"], ticket["state"]]
         words += [f"position {ticket['position']}"] if ticket.get("position") else []
+        words += [f"unit {ticket['unit']}"] if ticket.get("unit") else []
         words += [ticket["url"]] if ticket.get("url") else []
         words += [f"fence {ticket['fence']}"] if ticket.get("fence") else []
         words += [f"since {age}"]

@@ -30,16 +30,30 @@ def command(resource: str = typer.Argument("")) -> int:
         rows.append([name, state, "; ".join(held) or "-", queue + more or "-", each["reach"].get("url", "")])
     say_table(["RESOURCE", "STATE", "OWNER", "WAITING", "URL"], rows)
     for each in status["resources"]:
-        reach, name = each["reach"], _name(each)
-        if reach.get("worktree") and not each.get("down"):
-            at = f" at commit {reach['commit']}" if reach.get("commit") else ""
-            place = one_line(reach["worktree"])
-            say_out(f"{name} runs from {place}{at} (keeper pid {reach['keeper_pid']})")
+        name = _name(each)
+        for unit in each["units"]:
+            line = _where(name, unit)
+            if line:
+                say_out(line)
         if each.get("why"):
             say_out(f"{name}: {one_line(each['why'])} - {_mend(each)}")
         if each.get("down"):
-            say_out(f"{name}: its server is down - its owner says: bus restart {name}, or bus release {name}")
+            say_out(f"{name}: it is down - its owner says: bus restart {name}, or bus release {name}")
     return 0
+
+
+def _where(name: str, unit: dict[str, Any]) -> str:
+    """What stands on a unit, in a line; "" where that is nothing. A pool's units are told apart, and their URLs too."""
+    from interlock.adapters.cli.output import one_line
+
+    called = f"{name} unit {unit['unit']}" if unit["unit"] else name
+    place, url = one_line(unit.get("worktree", "")), unit.get("url", "") if unit["unit"] else ""
+    if not place or unit.get("down"):
+        return f"{called} {unit['state']}, {url}" if url else ""
+    if "keeper_pid" not in unit:
+        return f"{called} is prepared from {place}" if unit["ready"] else f"{called} was begun from {place}, not ready"
+    at = f" at commit {unit['commit']}" if unit.get("commit") else ""
+    return f"{called} runs from {place}{at} (keeper pid {unit['keeper_pid']})" + (f", {url}" if url else "")
 
 
 def _name(resource: dict[str, Any]) -> str:
@@ -54,7 +68,8 @@ def _holder(holder: dict[str, Any]) -> str:
     what = f' "{holder["purpose"]}"' if holder["purpose"] else ""
     since = f" since {_age(holder['held_s'])}" if holder["since"] else ""
     running = f" running {holder['commands'][0]['command']}" if holder["commands"] else ""
-    return f"{holder['agent']}{since}{step}{what}{running}"
+    unit = f" on {holder['unit']}" if holder["unit"] else ""
+    return f"{holder['agent']}{unit}{since}{step}{what}{running}"
 
 
 def _mend(resource: dict[str, Any]) -> str:

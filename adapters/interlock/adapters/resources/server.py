@@ -7,7 +7,6 @@ It decides nothing: each step ends in one command to the resource's mailbox.
 """
 
 import os
-import pwd
 import secrets
 import subprocess
 import time
@@ -21,11 +20,20 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
-from interlock.adapters.launch_result import LaunchResult, read_result
-from interlock.adapters.launches import LaunchFailed, LaunchSpec, reap, server_environment, start_keeper
+from interlock.adapters.launch_result import read_result
+from interlock.adapters.launches import LaunchFailed, LaunchSpec, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
 from interlock.adapters.readiness import Readiness, last_lines, strangers_on
+from interlock.adapters.resources.launching import (
+    LOOK_S,
+    Launching,
+    StepFailed,
+    environment,
+    has_failed,
+    how,
+    login_shell,
+)
 from interlock.adapters.stopping import stop_tree
 from interlock.protocol.durations import format_duration
 from interlock.protocol.identity import Identity, Presence
@@ -34,7 +42,6 @@ from interlock.protocol.names import short_name
 from interlock.protocol.resource_commands import (
     AbortStep,
     Go,
-    LaunchUp,
     Order,
     PortBlocked,
     RunStep,
@@ -45,7 +52,6 @@ from interlock.protocol.resource_commands import (
 from interlock.protocol.resource_state import Server, StepKind
 
 log = structlog.get_logger("server")
-LOOK_S = 0.05  # between two looks at a starting server
 LOOK_S_MAX = 0.5
 VERIFY_S = 5.0  # a running server that is not healthy for so long is started anew
 LEADER_GRACE_S = 1.0  # a keeper leaves so soon after its leader, if nothing of the tree is left
@@ -61,15 +67,12 @@ class _Running:
         self.scope = anyio.CancelScope()
 
 
-class _Failed(Exception):
-    """A start that cannot go on; the text is for its owner."""
-
-
 class ServerSteps:
     """Args: home: where launches and logs lie. tell: puts a command into a resource's mailbox."""
 
     def __init__(self, home: Home, tasks: TaskGroup, tell: Callable[[str, Any], object], umask: int = -1) -> None:
         self._home = home
+        self._launching = Launching(home, tell)
         self._umask = umask
         self._tasks = tasks
         self._tell = tell
@@ -152,11 +155,11 @@ class ServerSteps:
             try:
                 if keeper is None:
                     launch, keeper = await self._launch(key, order, running)
-                if not await self._was_let_go(launch, keeper):
+                if not await self._launching.was_let_go(launch, keeper):
                     return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
                 await self._until_ready(order, launch, keeper)
                 return StepResult(order.unit, order.step, await self._server(order, launch, keeper))
-            except (_Failed, LaunchFailed) as error:
+            except (StepFailed, LaunchFailed) as error:
                 why = str(error)
         halted = self._halting and running.scope.cancel_called
         if keeper is None:
@@ -171,10 +174,10 @@ class ServerSteps:
     async def _launch(self, key: str, order: RunStep, running: _Running) -> tuple[str, Identity]:
         """Wait for the ports, start the keeper, have it recorded, and let it go."""
         if not Path(order.worktree).is_dir():  # noqa: ASYNC240 - one stat of a local directory
-            raise _Failed(f"the worktree {order.worktree} is gone")
+            raise StepFailed(f"the worktree {order.worktree} is gone")
         await self._ports_free(key, order)
         launch = f"{short_name(key)}-{order.step}-{secrets.token_hex(3)}"
-        shell = _login_shell()
+        shell = login_shell()
         spec = LaunchSpec(
             argv=(shell, "-lc", order.definition.start),
             cwd=order.worktree,
@@ -183,7 +186,7 @@ class ServerSteps:
             launch=launch,
             stop_timeout_ms=order.definition.stop_timeout_ms,
         )
-        output = os.open(self._log(launch), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        output = self._launching.open_log(launch)
         try:
             keeper = await start_keeper(
                 spec,
@@ -195,12 +198,7 @@ class ServerSteps:
             )
         finally:
             os.close(output)
-        try:
-            self._tell(key, LaunchUp(order.unit, order.step, launch, keeper.identity))
-            await running.go.wait()
-            await keeper.go()
-        finally:
-            keeper.close()  # before GO that means never; after it the server lives on without us
+        await self._launching.let_go(key, order.unit, order.step, launch, keeper, running.go)
         return launch, keeper.identity
 
     async def _ports_free(self, key: str, order: RunStep) -> None:
@@ -210,16 +208,6 @@ class ServerSteps:
             await anyio.sleep(STRANGER_PROBE_MS / 1000)
         self._tell(key, PortBlocked(order.unit, order.step, ""))
 
-    async def _was_let_go(self, launch: str, keeper: Identity) -> bool:
-        """Whether the keeper took GO: one that was started by a supervisor that died may have left without it."""
-        while True:
-            result = read_result(self._result(launch))
-            if result.went:
-                return True
-            if result.not_started or probe(keeper) is Presence.GONE:
-                return read_result(self._result(launch)).went
-            await anyio.sleep(LOOK_S)
-
     async def _until_ready(self, order: RunStep, launch: str, keeper: Identity) -> None:
         readiness = Readiness(order.definition, keeper, self._log(launch))
         pause = LOOK_S
@@ -228,13 +216,13 @@ class ServerSteps:
             while True:
                 missing = await readiness.missing()
                 result = read_result(self._result(launch))
-                if not missing and not _has_failed(result):
+                if not missing and not has_failed(result):
                     return
-                if result.gone or _has_failed(result) or probe(keeper) is Presence.GONE:
-                    raise _Failed(f"the start command ended {_how(result)} before the server was ready ({missing})")
+                if result.gone or has_failed(result) or probe(keeper) is Presence.GONE:
+                    raise StepFailed(f"the start command ended {how(result)} before the server was ready ({missing})")
                 await anyio.sleep(pause)
                 pause = min(LOOK_S_MAX, pause * 1.3)
-        raise _Failed(f"not ready within {format_duration(order.definition.start_timeout_ms)}: {missing}")
+        raise StepFailed(f"not ready within {format_duration(order.definition.start_timeout_ms)}: {missing}")
 
     async def _server(self, order: RunStep, launch: str, keeper: Identity) -> Server:
         commit = await anyio.to_thread.run_sync(_commit, order.worktree)
@@ -250,63 +238,33 @@ class ServerSteps:
             with anyio.move_on_after(LEADER_GRACE_S):
                 await wait_gone(server.keeper)
             result = read_result(path)
-            if probe(server.keeper) is Presence.ALIVE and _has_failed(result):
-                why = f"the server's command ended {_how(result)}, some of its processes live on"
+            if probe(server.keeper) is Presence.ALIVE and has_failed(result):
+                why = f"the server's command ended {how(result)}, some of its processes live on"
                 gone = ServerGone(unit, server.launch, why, proved=False, alive=True, log=str(log_path))
                 self._tell(key, _with_tail(gone, log_path))
         await wait_gone(server.keeper)
         reap()
         stopped = await stop_tree(server.keeper, path, 0, server.launch)
-        why = f"the server ended {_how(read_result(path))}" if stopped.proved else stopped.evidence
+        why = f"the server ended {how(read_result(path))}" if stopped.proved else stopped.evidence
         gone = ServerGone(unit, server.launch, why, proved=stopped.proved, log=str(log_path))
         self._tell(key, _with_tail(gone, log_path))
         self._adopted.discard(server.launch)
 
     def _result(self, launch: str) -> Path:
-        return self._home.launches / f"{launch}.jsonl"
+        return self._launching.result(launch)
 
     def _log(self, launch: str) -> Path:
-        return self._home.logs / f"{launch}.log"
+        return self._launching.log(launch)
 
 
 # --- straight helpers ---------------------------------------------------------------------
-def _has_failed(result: LaunchResult) -> bool:
-    """Its command ended badly. One that ended well may have put its server into the background."""
-    return result.ended and (result.code != 0 or result.signal is not None)
-
-
-def _how(result: LaunchResult) -> str:
-    if result.signal is not None:
-        return f"by signal {result.signal}"
-    return f"with code {result.code}" if result.code is not None else "without a word"
-
-
 def _with_tail(gone: ServerGone, path: Path) -> ServerGone:
     return msgspec.structs.replace(gone, tail=last_lines(path))
 
 
 def _environment(key: str, order: RunStep, home: Home) -> dict[str, str]:
-    """No fence in it: a server is carried over from hold to hold, and would keep the first one's for ever."""
-    extra = {
-        "BUS_HOME": str(home.root),
-        "BUS_RESOURCE": key,
-        "BUS_UNIT": order.unit,
-        "BUS_AGENT": order.agent,
-        "BUS_WORKTREE": order.worktree,
-        "BUS_RESOURCE_URL": order.definition.url,
-    }
-    return server_environment(os.environ, extra)
-
-
-def _login_shell() -> str:
-    """The user's own shell, which knows the user's PATH; /bin/sh where that is none."""
-    try:
-        shell = pwd.getpwuid(os.getuid()).pw_shell
-    except KeyError:
-        shell = ""
-    name = os.path.basename(shell)
-    usable = name.endswith("sh") and os.access(shell, os.X_OK)
-    return shell if usable else "/bin/sh"
+    definition = order.definition
+    return environment(home, key, order.unit, order.agent, order.worktree, definition.url, definition.env)
 
 
 def _commit(worktree: str) -> str:
