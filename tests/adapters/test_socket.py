@@ -232,7 +232,8 @@ def test_valid_frames_in_the_wrong_state_change_nothing(peer: Peer) -> None:
         "RESTART machine/wrong": "NOT_HOLDER",
         "RELEASE machine/wrong fence=7": "STALE_FENCE",
         "GRANT 0197-x": "CAPABILITY_DENIED",
-        "HANDOVER machine/wrong peer": "CAPABILITY_DENIED",
+        "HANDOVER machine/wrong wrong": "NOT_HOLDER",
+        "HANDOVER machine/wrong nobody-of-that-name": "UNKNOWN_TARGET",
     }
     for text, code in said.items():
         assert body(peer.ask(to="coordinator", text=text))["code"] == code, text

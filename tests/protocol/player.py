@@ -20,7 +20,7 @@ from interlock.protocol.definition import Definition, Kind, ServerDefinition
 from interlock.protocol.durations import parse_duration
 from interlock.protocol.grammar import parse, split_resource
 from interlock.protocol.identity import Identity
-from interlock.protocol.messages import Cancel, Extend, Release, Request, Restart, tag_of
+from interlock.protocol.messages import Cancel, Extend, Handover, Request, tag_of
 from interlock.protocol.outcome import Now, Outcome, fold
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
@@ -33,6 +33,7 @@ from interlock.protocol.resource_commands import (
     LaunchGone,
     LaunchUp,
     Mail,
+    MailBody,
     PortBlocked,
     Recover,
     ResourceCommand,
@@ -152,11 +153,12 @@ class Player:
             body = msgspec.structs.replace(body, **changes)
         elif isinstance(body, Extend) and split_resource(body.purpose)[0] == "loop":
             body = Extend("loop", split_resource(body.purpose)[1], body.time_ms)
-        assert isinstance(body, Request | Release | Extend | Cancel | Restart)
+        assert isinstance(body, MailBody)
         return self._mail(agent, id_, body, WALL_MS + time_of(how.split()[1]) if how.startswith("sent") else 0)
 
-    def _mail(self, agent: str, id_: str, body: Request | Release | Extend | Cancel | Restart, sent: int = 0) -> Mail:
-        return Mail(agent, self.incarnations.get(agent, 1), id_, body, "loop", sent)
+    def _mail(self, agent: str, id_: str, body: MailBody, sent: int = 0) -> Mail:
+        heir = self.incarnations.get(body.agent, 1) if isinstance(body, Handover) else 0
+        return Mail(agent, self.incarnations.get(agent, 1), id_, body, "loop", sent, heir)
 
     def _of_the_world(self, said: str) -> ResourceCommand:
         unit = next((u for u in self.resource.units if u.step), self.resource.units[0])

@@ -13,7 +13,7 @@ from tests.protocol.search_standing import commands_on, hold_to, stands
 from tests.protocol.search_world import INTERVAL_MS, Hold, Move, World
 
 from interlock.protocol.definition import Definition, Kind
-from interlock.protocol.messages import Extend, Granted, Queued, Release, Request, Restart, StillUsing
+from interlock.protocol.messages import Extend, Granted, Handover, Queued, Release, Request, Restart, StillUsing
 from interlock.protocol.outcome import Outcome, Send, fold
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
@@ -278,7 +278,7 @@ def _may_end(
         under = [launch for launch, (_, of) in world.commands.items() if of == fence]
         hold_to("while a command lives, its hold does not end", not under, event)
     match command:
-        case Mail(sender=sender, body=Release()):
+        case Mail(sender=sender, body=Release() | Handover()):
             right = isinstance(event, HoldReleased) and sender == hold.agent
         case AgentGone(agent):
             right = isinstance(event, HoldRevoked | Draining) and agent == hold.agent and not hold.run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
-from interlock.protocol.messages import Cancel, Extend, Release, Request, Restart
+from interlock.protocol.messages import Cancel, Extend, Handover, Release, Request, Restart
 from interlock.protocol.outcome import Deadline, Now
 from interlock.protocol.resource_commands import (
     Admit,
@@ -20,6 +20,7 @@ from interlock.protocol.resource_commands import (
     LaunchGone,
     LaunchUp,
     Mail,
+    MailBody,
     Recover,
     ResourceCommand,
     Resume,
@@ -69,6 +70,7 @@ class Config:
     agents: tuple[str, ...] = ("a", "b")
     worktrees: tuple[str, ...] = ("-",)
     runs: bool = False
+    handovers: bool = False
     times: bool = False
     commands: int = 1
     other: Definition | None = None
@@ -153,8 +155,9 @@ def moves(world: World, config: Config) -> Iterator[Move]:
         yield "define", Define(config.other if same else config.definition), 0
 
 
-def mail(world: World, agent: str, tag: str, body: Request | Release | Extend | Cancel | Restart) -> Mail:
-    return Mail(agent, world.incarnation.get(agent, 1), f"{agent}{world.depth}{tag}", body, "r")
+def mail(world: World, agent: str, tag: str, body: MailBody) -> Mail:
+    heir = world.incarnation.get(body.agent, 1) if isinstance(body, Handover) else 0
+    return Mail(agent, world.incarnation.get(agent, 1), f"{agent}{world.depth}{tag}", body, "r", heir=heir)
 
 
 def _of_agent(world: World, config: Config, agent: str) -> Iterator[Move]:
@@ -182,6 +185,9 @@ def _of_agent(world: World, config: Config, agent: str) -> Iterator[Move]:
         yield f"{agent} CANCEL", mail(world, agent, "c", Cancel("r")), 0
         yield f"{agent} heard", Heard(agent), 0
         yield f"{agent} gone", AgentGone(agent, world.incarnation.get(agent, 1), "gone"), 0
+    if held is not None and config.handovers:
+        for heir in config.agents:
+            yield f"{agent} HANDOVER {heir}", mail(world, agent, f"h{heir}", Handover("r", heir)), 0
     if held is not None and config.definition.kind is not Kind.LOCK:
         yield f"{agent} RESTART", mail(world, agent, "x", Restart("r")), 0
 

@@ -18,6 +18,7 @@ from interlock.protocol import (
     resource,
     resource_draft,
     resource_evolve,
+    resource_giving,
     resource_handover,
     resource_requests,
     resource_steps,
@@ -32,6 +33,8 @@ from interlock.protocol.resource_state import Resource, StepKind, Ticket, Unit
 SERVER = definition(Kind.SERVER)
 LOCK = Config("lock", definition(), ("a", "b", "c"))
 TIMES = Config("lock-times", definition(), ("a", "b"), times=True)
+LOCK_HANDED = Config("lock-handed-on", definition(), agents=("a", "b", "c"), handovers=True)
+WEB_HANDED = Config("server-handed-on", definition(Kind.SERVER), worktrees=("w", "v"), handovers=True)
 RUNS = Config("lock-runs", definition(), ("a", "b"), runs=True, commands=2)
 POOL = Config("pool", definition(units=("0", "1")), ("a", "b", "c"))
 WEB = Config("server", SERVER, ("a", "b"), worktrees=("/1", "/2"))
@@ -85,12 +88,12 @@ def search(config: Config, depth: int) -> str:
 QUICK = [
     (LOCK, 11), (TIMES, 9), (RUNS, 7), (POOL, 7), (WEB, 6), (WEB_POOL, 6), (WEB_REDEFINED, 6), (WEB_RUNS, 6),
     (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5), (PREPARED, 6), (GRACE, 5), (BOARD, 8), (BOARD_REPEATS, 8),
-    (BOARD_BECOMES, 9),
+    (BOARD_BECOMES, 9), (LOCK_HANDED, 6), (WEB_HANDED, 5),
 ]  # fmt: skip
 DEEP = [
     (LOCK, 12), (TIMES, 12), (RUNS, 8), (POOL, 10), (WEB, 8), (WEB_POOL, 8), (WEB_REDEFINED, 8), (WEB_RUNS, 8),
     (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8), (PREPARED, 8), (GRACE, 7), (BOARD, 11), (BOARD_REPEATS, 11),
-    (BOARD_BECOMES, 12),
+    (BOARD_BECOMES, 12), (LOCK_HANDED, 8), (WEB_HANDED, 7),
 ]  # fmt: skip
 
 
@@ -281,7 +284,7 @@ def answer_twice(plant: pytest.MonkeyPatch) -> None:
 
 
 def answer_nothing(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(resource_requests, "_refuse_not_holder", lambda draft, mail, fence: None)
+    plant.setattr(resource_giving, "refuse_not_holder", lambda draft, mail, fence: None)
 
 
 def change_without_a_record(plant: pytest.MonkeyPatch) -> None:

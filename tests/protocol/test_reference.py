@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from interlock.protocol import resource_handover, resource_waiting
 from interlock.protocol.definition import Definition
-from interlock.protocol.messages import Cancel, Extend, Queued, Refused, Release, Request, tag_of
+from interlock.protocol.messages import Cancel, Extend, Handover, Queued, Refused, Release, Request, tag_of
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import AgentGone, Heard, Mail, ResourceCommand, Tick
@@ -85,6 +85,20 @@ class Reference:
             self.serve(now)
             return "RELEASED"
         return "CANCELLED" if self.leave(agent, now) else "REFUSED"
+
+    def handover(self, agent: str, heir: str, now: int) -> str:
+        owner = self.owner(agent)
+        there = [place for place in self.line if not place.absent]
+        if owner is None or self.owner(heir) is not None or (there and there[0].agent != heir):
+            return "REFUSED"
+        if not there:
+            if self.place(heir) is not None:
+                return "REFUSED"
+            self.arrivals += 1
+            self.line.append(Place(heir, self.arrivals))
+        self.owners[self.owners.index(owner)] = None
+        self.serve(now)
+        return "RELEASED"
 
     def cancel(self, agent: str, now: int) -> str:
         return "CANCELLED" if self.leave(agent, now) else "REFUSED"
@@ -210,17 +224,20 @@ class LockAgainstReference(RuleBasedStateMachine):
         self.fences += [getattr(e, "fence", 0) for e in outcome.events if e.__struct_config__.tag == "granted"]
         return [(tag_of(send.body), send.body) for send in outcome.outbox if send.reply_to]
 
-    def say(self, agent: str, body: Request | Release | Extend | Cancel, expected: str) -> None:
+    def say(self, agent: str, body: Request | Release | Extend | Cancel | Handover, expected: str) -> None:
         self.number += 1
         incarnation = self.incarnations.get(agent, 1)
-        answers = self.do(Mail(agent, incarnation, f"m{self.number}", body, "r"))
+        heir = self.incarnations.get(body.agent, 1) if isinstance(body, Handover) else 0
+        answers = self.do(Mail(agent, incarnation, f"m{self.number}", body, "r", heir=heir))
         assert [word for word, _ in answers] == [expected]
         answer = answers[0][1]
         if isinstance(answer, Queued):
             line = [place.agent for place in self.reference.line]
             assert answer.position == line.index(agent) + 1
         if isinstance(answer, Refused):
-            assert answer.code in {"NOT_HOLDER", "NOT_QUEUED"}
+            assert answer.code in {"NOT_HOLDER", "NOT_QUEUED"} | (
+                {"RESOURCE_BUSY"} if isinstance(body, Handover) else set()
+            )
 
     @rule(agent=AGENTS, time=st.none() | st.sampled_from([60_000, 200_000, 900_000, 7_200_000]))
     def request(self, agent: str, time: int | None) -> None:
@@ -229,6 +246,10 @@ class LockAgainstReference(RuleBasedStateMachine):
     @rule(agent=AGENTS)
     def release(self, agent: str) -> None:
         self.say(agent, Release("r"), self.reference.release(agent, self.now))
+
+    @rule(agent=AGENTS, heir=AGENTS)
+    def handover(self, agent: str, heir: str) -> None:
+        self.say(agent, Handover("r", heir), self.reference.handover(agent, heir, self.now))
 
     @rule(agent=AGENTS)
     def cancel(self, agent: str) -> None:

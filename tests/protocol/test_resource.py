@@ -72,6 +72,20 @@ GIVING_BACK = [
     Row("a finished owner goes to the back", f"{TWO_WAIT}; 1s ann RELEASE loop", "2s ann REQUEST loop", "requested", "ann QUEUED", "held bob [cyd ann]"),
 ]  # fmt: skip
 
+HANDING_ON = [
+    Row("HANDOVER to the first in the queue", TWO_WAIT, "1s ann HANDOVER loop bob", "released granted", "ann RELEASED, bob< GRANTED, cyd< QUEUED", "held bob [cyd]"),
+    Row("HANDOVER overtakes nobody", TWO_WAIT, "1s ann HANDOVER loop cyd", "", "ann REFUSED RESOURCE_BUSY", "held ann [bob cyd]"),
+    Row("HANDOVER to one who has not asked", HELD, "1s ann HANDOVER loop bob", "requested released granted", "ann RELEASED, bob< GRANTED", "held bob"),
+    Row("… with the worktree and the server as they stand", "0 ann REQUEST loop /w1; 0 keeper up; 1s step done", "2s ann HANDOVER loop bob", "requested released step_started", "ann RELEASED", "preparing bob", "server", "verify /w1"),
+    Row("HANDOVER to the one who has it", HELD, "1s ann HANDOVER loop ann", "", "ann REFUSED RESOURCE_BUSY", "held ann"),
+    Row("HANDOVER to one with a unit of its own", WAITED, "1s ann HANDOVER loop bob", "", "ann REFUSED RESOURCE_BUSY", "held ann; held bob", "pool"),
+    Row("HANDOVER to one who is absent", PASSED_OVER, "4m cyd HANDOVER loop bob", "", "cyd REFUSED RESOURCE_BUSY", "held cyd [bob (absent)]"),
+    Row("HANDOVER of a stranger", HELD, "1s bob HANDOVER loop cyd", "", "bob REFUSED NOT_HOLDER", "held ann"),
+    Row("HANDOVER from the queue", WAITED, "1s bob HANDOVER loop cyd", "", "bob REFUSED NOT_HOLDER", "held ann [bob]"),
+    Row("HANDOVER not while a command runs under it", UNDER_HOLD, "2s ann HANDOVER loop bob", "", "ann REFUSED RESOURCE_BUSY", "held ann [bob]"),
+    Row("HANDOVER while it is being prepared", "0 ann REQUEST loop /w1", "1s ann HANDOVER loop bob", "", "ann REFUSED RESOURCE_BUSY", "preparing ann", "server"),
+]  # fmt: skip
+
 ENDING = [
     Row("a dead owner loses it at once", WAITED, "1s ann is gone", "revoked granted", "bob< GRANTED", "held bob"),
     Row("a dead waiter leaves the queue", TWO_WAIT, "1s bob is gone", "cancelled", "cyd< QUEUED", "held ann [cyd]"),
@@ -150,7 +164,7 @@ RUNS = [
     Row("RELEASE with its fence ends it", RUN, "1s ann RELEASE loop fence=2", "released", "ann RELEASED", "free"),
 ]  # fmt: skip
 
-TABLE = [*ASKING, *GIVING_BACK, *ENDING, *WAITING, *RUNS]
+TABLE = [*ASKING, *GIVING_BACK, *HANDING_ON, *ENDING, *WAITING, *RUNS]
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)

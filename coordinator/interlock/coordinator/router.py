@@ -50,7 +50,7 @@ from interlock.protocol.messages import (
     ToCoordinator,
 )
 from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest
-from interlock.protocol.registry import Join
+from interlock.protocol.registry import Agent, Join
 from interlock.protocol.resource_commands import Mail
 from interlock.protocol.resource_state import UnitState, find_ticket, unit_of
 
@@ -162,11 +162,7 @@ class Router:
 
     # --- to agents --------------------------------------------------------------------------
     def _to_agent(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
-        to, agents = envelope.to, self._supervisor.world.registry.agents
-        if to not in agents:
-            close = nearest(to, agents)
-            hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
-            raise No(Code.UNKNOWN_TARGET, f"no agent {to!r} ever joined: {hint}")
+        to = self._known(envelope.to).name
         text = " ".join(envelope.args) if envelope.args is not None else envelope.text
         if text is None and bytes(envelope.body):
             text = _text_of(envelope.body)
@@ -182,6 +178,21 @@ class Router:
         item = Item(post, message_id, sender, digest, len(text.encode("utf-8", "surrogatepass")))
         self._deliver(session, INBOX + to, item)
 
+    def _known(self, name: str) -> Agent:
+        """An agent that ever joined."""
+        agents = self._supervisor.world.registry.agents
+        if name not in agents:
+            close = nearest(name, agents)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
+            raise No(Code.UNKNOWN_TARGET, f"no agent {name!r} ever joined: {hint}")
+        return agents[name]
+
+    def _living(self, name: str) -> Agent:
+        agent = self._known(name)
+        if agent.gone:
+            raise No(Code.UNKNOWN_TARGET, f"{name} is gone ({agent.why}): name an agent that is here, see bus agents")
+        return agent
+
     # --- to the coordinator -------------------------------------------------------------------
     def _to_coordinator(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
         message = _read(envelope)
@@ -190,8 +201,8 @@ class Router:
         if isinstance(message, Status):
             self._supervisor.say(session, message_id, self._desk.status_text(session, message.resource))
             return
-        if isinstance(message, Handover | Grant):
-            why = "handing over to a chosen agent and controllers come with a later version: RELEASE serves the queue"
+        if isinstance(message, Grant):
+            why = "controllers come with a later version: RELEASE serves the queue, HANDOVER names who is next"
             raise No(Code.CAPABILITY_DENIED, why)
         if isinstance(message, Extend) and not message.resource:
             message = self._names.extended(message, sender)
@@ -206,7 +217,8 @@ class Router:
             return
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
-        mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms)
+        heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
+        mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)
         if isinstance(body, Request) and not self._supervisor.world.has_room_for(key):
@@ -253,8 +265,8 @@ class Router:
                     answer = self._desk.tickets.truth(sender, resource.key, called)
                     if not isinstance(answer, Granted | Queued):
                         answer = Refused(Code.TARGET_ENDED, "that request ended a while ago: ask anew", called)
-            case Release():
-                answer = Released(called, resource.key, body.fence)
+            case Release() | Handover():
+                answer = Released(called, resource.key, getattr(body, "fence", 0))
             case Cancel():
                 answer = Cancelled(called, resource.key, body.request_id)
             case Extend() if (unit := unit_of(resource, sender)) is not None and unit.state is UnitState.HELD:

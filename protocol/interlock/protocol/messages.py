@@ -68,7 +68,11 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True, tag="STATUS"):
 
 
 class Handover(msgspec.Struct, frozen=True, tag="HANDOVER"):
-    """Holder only: that agent is next."""
+    """Holder only: the hold ends, and that agent is next. Overtakes nobody.
+
+    Args:
+        agent: who waits first, or who has not asked while nobody waits: then it gets what stands, as it stands.
+    """
 
     resource: str
     agent: str

@@ -1,15 +1,16 @@
 """The resource machine: one command in, one outcome out. All branching on commands lives in `decide`.
 
 resource_requests.py   agents' messages            resource_events.py   the facts
-resource_handover.py   who gets a free unit        resource_evolve.py   what each fact changes
-resource_steps.py      which step when             resource_state.py    what there is
-resource_waiting.py    polls and claims
+resource_giving.py     RELEASE and HANDOVER        resource_evolve.py   what each fact changes
+resource_handover.py   who gets a free unit        resource_state.py    what there is
+resource_steps.py      which step when             resource_waiting.py  polls and claims
 """
 
 from interlock.protocol.codes import Code
 from interlock.protocol.messages import (
     Cancel,
     Extend,
+    Handover,
     Release,
     Released,
     Request,
@@ -45,6 +46,7 @@ from interlock.protocol.resource_events import (
     Recovered,
     ResourceEvent,
 )
+from interlock.protocol.resource_giving import handover, release
 from interlock.protocol.resource_handover import (
     cancel_ticket,
     first_of,
@@ -56,7 +58,7 @@ from interlock.protocol.resource_handover import (
     step_result,
     stop_servers,
 )
-from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, release, request, restart
+from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, request, restart
 from interlock.protocol.resource_state import (
     Resource,
     Unit,
@@ -90,6 +92,8 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
             extend(draft, command, body)
         case Mail(body=Cancel() as body):
             cancel(draft, command, body)
+        case Mail(body=Handover() as body):
+            handover(draft, command, body)
         case Mail(body=Restart()):
             restart(draft, command)
         case Admit():

@@ -4,8 +4,10 @@ import msgspec
 
 from interlock.protocol.definition import Definition, ServerDefinition
 from interlock.protocol.identity import Identity
-from interlock.protocol.messages import Cancel, Extend, Release, Request, Restart
+from interlock.protocol.messages import Cancel, Extend, Handover, Release, Request, Restart
 from interlock.protocol.resource_state import Server, StepKind
+
+MailBody = Request | Release | Extend | Cancel | Restart | Handover
 
 
 # --- from agents --------------------------------------------------------------------------
@@ -16,14 +18,16 @@ class Mail(msgspec.Struct, frozen=True):
         id: of the envelope; a REQUEST's names its ticket.
         sent_ms: wall clock, only where the sender itself said when; 0 otherwise.
         called: what the agent called the resource.
+        heir: incarnation of the agent that a HANDOVER names.
     """
 
     sender: str
     incarnation: int
     id: str
-    body: Request | Release | Extend | Cancel | Restart
+    body: MailBody
     called: str
     sent_ms: int = 0
+    heir: int = 0
 
 
 class Admit(msgspec.Struct, frozen=True):

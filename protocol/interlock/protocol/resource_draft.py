@@ -135,6 +135,12 @@ def _why_waiting(unit: Unit) -> str:
     return unit.why if unit.state is UnitState.RECOVERY_REQUIRED else ""
 
 
+def arrival_of(draft: Draft, agent: str) -> int:
+    """Where a newcomer stands: at the back, or where a `bus run` of its own stood that gave up a moment ago."""
+    kept = draft.state.remembered.get(agent)
+    return kept.arrival if kept is not None and not kept.until.is_due(draft.now) else draft.state.next_arrival
+
+
 def declared(draft: Draft, time_ms: int | None) -> tuple[Deadline | None, int]:
     """Until when polls are respected, and until when the owner said it needs the resource (wall clock, ms)."""
     if time_ms is None:

@@ -14,15 +14,13 @@ from interlock.protocol.messages import (
     Extend,
     Extended,
     Queued,
-    Release,
-    Released,
     Request,
 )
 from interlock.protocol.resource_commands import (
     Admit,
     Mail,
 )
-from interlock.protocol.resource_draft import Draft, declared, granted, queued
+from interlock.protocol.resource_draft import Draft, arrival_of, declared, granted, queued
 from interlock.protocol.resource_events import (
     Amended,
     Claimed,
@@ -30,6 +28,7 @@ from interlock.protocol.resource_events import (
     Requested,
     Started,
 )
+from interlock.protocol.resource_giving import refuse_not_holder, who_has
 from interlock.protocol.resource_handover import cancel_ticket
 from interlock.protocol.resource_state import (
     Launch,
@@ -45,7 +44,7 @@ from interlock.protocol.resource_state import (
     why_down,
 )
 from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
-from interlock.protocol.resource_waiting import heard, release_hold
+from interlock.protocol.resource_waiting import heard
 
 
 def request(draft: Draft, mail: Mail, body: Request) -> None:
@@ -84,20 +83,18 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
             draft.event(Amended(mail.sender, amended))
         return
     if not body.queue and not _can_be_next(draft):
-        why = f"{_who_has(draft)}; ask without --no-wait to get a place in the queue"
+        why = f"{who_has(draft)}; ask without --no-wait to get a place in the queue"
         draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
         return
     if len(draft.state.queue) >= QUEUE_TICKETS_MAX:
         why = f"{len(draft.state.queue)} wait for {mail.called} already, at most {QUEUE_TICKETS_MAX} can: try later"
         draft.refuse(mail.sender, Code.QUEUE_FULL, why, mail.called)
         return
-    remembered = draft.state.remembered.get(mail.sender)
-    kept = remembered is not None and not remembered.until.is_due(draft.now)
     ticket = Ticket(
         request_id=mail.id,
         agent=mail.sender,
         incarnation=mail.incarnation,
-        arrival=remembered.arrival if remembered is not None and kept else draft.state.next_arrival,
+        arrival=arrival_of(draft, mail.sender),
         worktree=body.worktree,
         purpose=body.purpose,
         called=mail.called,
@@ -172,44 +169,11 @@ def answer_request(draft: Draft, mail: Mail) -> None:
     draft.answer(mail.sender, queued(draft, ticket))
 
 
-def release(draft: Draft, mail: Mail, body: Release) -> None:
-    """RELEASE: the hold ends; before it was granted, the ticket does. Refused while a command runs under it."""
-    unit = _held_for_release(draft, mail.sender, body.fence)
-    if unit is None or unit.ticket is None:
-        ticket = queued_of(draft.state, mail.sender)
-        if ticket is not None and not body.fence:
-            draft.answer(mail.sender, cancel_ticket(draft, ticket, "released before it was granted"))
-            return
-        _refuse_not_holder(draft, mail, body.fence)
-    elif unit.state is UnitState.PREPARING:
-        draft.answer(mail.sender, cancel_ticket(draft, unit.ticket, "released before it was granted"))
-    elif unit.launches or unit.state is UnitState.DRAINING:
-        which = ", ".join(f"{each.command} (pid {each.keeper.pid})" for each in unit.launches.values())
-        why = f"a command still runs under it: {which}; it is released when that ends"
-        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
-    elif mail.sent_ms and mail.sent_ms < unit.since_ms:
-        why = f"it was sent before the present grant (fence {unit.fence}): nothing was released"
-        draft.refuse(mail.sender, Code.STALE_FENCE, why, mail.called)
-    else:
-        fence = unit.fence
-        release_hold(draft, unit, "released")
-        draft.answer(mail.sender, Released(mail.called, draft.state.key, fence))
-
-
-def _held_for_release(draft: Draft, agent: str, fence: int) -> Unit | None:
-    if fence:
-        return next(
-            (u for u in draft.state.units if u.fence == fence and u.ticket is not None and u.ticket.agent == agent),
-            None,
-        )
-    return unit_of(draft.state, agent)
-
-
 def extend(draft: Draft, mail: Mail, body: Extend) -> None:
     """EXTEND: the owner still needs it; a declared time counts from now."""
     unit = unit_of(draft.state, mail.sender)
     if unit is None or unit.state is not UnitState.HELD:
-        _refuse_not_holder(draft, mail, 0)
+        refuse_not_holder(draft, mail, 0)
         return
     heard(draft, mail.sender)
     until, until_ms = declared(draft, body.time_ms)
@@ -239,7 +203,7 @@ def restart(draft: Draft, mail: Mail) -> None:
     unit = unit_of(draft.state, mail.sender)
     kind = anew_kind(draft, unit, restart=True) if unit is not None else None
     if unit is None or unit.state is not UnitState.HELD or unit.ticket is None:
-        _refuse_not_holder(draft, mail, 0)
+        refuse_not_holder(draft, mail, 0)
     elif kind is None or next_kind(draft, unit, StepKind.STOP, restart=True) is None:
         what = "is a lock" if draft.state.definition.kind is Kind.LOCK else "has neither prepare nor verify"
         draft.refuse(
@@ -278,32 +242,3 @@ def _can_be_next(draft: Draft) -> bool:
     """A newcomer would wait for nobody: a unit is free, and whoever stands in the queue is absent."""
     free = any(unit.state is UnitState.FREE and unit.step is None for unit in draft.state.units)
     return free and first_grantable(draft.state) is None and draft.state.next_definition is None
-
-
-def _refuse_not_holder(draft: Draft, mail: Mail, fence: int) -> None:
-    lost = draft.state.lost.get(mail.sender)
-    mine = unit_of(draft.state, mail.sender)
-    if fence and (mine is not None or lost is None or lost.fence != fence):
-        why = f"fence {fence} is not your present hold: nothing was changed; bus me shows what you hold"
-        draft.refuse(mail.sender, Code.STALE_FENCE, why, mail.called)
-    elif lost is not None:
-        ago = format_age(draft.now.at_ms - lost.at_ms)
-        why = f"{mail.called} is not yours any more since {ago}: {lost.why}"
-        draft.refuse(mail.sender, Code.NOT_HOLDER, why, mail.called)
-    elif any(u.ticket is not None and u.ticket.agent == mail.sender for u in draft.state.units):
-        why = f"{mail.called} is held by a bus run of yours and ends with its command"
-        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
-    else:
-        draft.refuse(mail.sender, Code.NOT_HOLDER, f"you do not hold {mail.called}; {_who_has(draft)}", mail.called)
-
-
-def _who_has(draft: Draft) -> str:
-    for unit in draft.state.units:
-        if unit.ticket is not None and unit.fence:
-            age = format_age(draft.now.at_ms - unit.since_ms)
-            return f"it is held by {unit.ticket.agent} since {age}"
-        if unit.ticket is not None:
-            return f"it is being prepared for {unit.ticket.agent}"
-        if unit.state is UnitState.RECOVERY_REQUIRED:
-            return f"it waits for a person: {unit.why}"
-    return "nobody holds it"

@@ -28,6 +28,7 @@ OTHERS = {
     "up": "Start the supervisor.",
     "down": "Stop the supervisor, losing nothing.",
     "cancel": "Leave a queue.",
+    "handover": "Give it to the agent that is next.",
     "restart": "Restart the server you hold.",
     "leave": "Unregister: what you hold passes on.",
     "agents": "Who is here, alive or not.",
