@@ -7,7 +7,7 @@ MEANINGS = {
     "wait": "0 it is yours, 75 still queued, 77 it was revoked, or the request has ended",
     "check": "0 it is yours now, 77 it is not",
     "release": "0 given back, 77 it was not yours",
-    "handover": "0 given back, and that agent is next, 77 it was not yours, or somebody waits ahead",
+    "handover": "0 given back, and that agent is next, 77 it was not yours, 75 somebody waits ahead of it",
     "extend": "0 extended, 77 it is not yours",
     "me": "0",
     "status": "0, 64 there is no such resource",
