@@ -14,6 +14,7 @@ from interlock.coordinator import records
 from interlock.coordinator.journal import numbered
 from interlock.coordinator.store import Row
 from interlock.protocol.inbox import MessageSent
+from interlock.protocol.outcome import Deadline
 from interlock.protocol.registry import AgentJoined, AgentLeft
 from interlock.protocol.resource_events import (
     Amended,
@@ -62,7 +63,7 @@ class Key:
     holds: dict[str, Hold] = field(default_factory=dict)
     doubt: set[str] = field(default_factory=set)
     servers: dict[str, Server] = field(default_factory=dict)
-    grace: dict[str, int] = field(default_factory=dict)  # unit → until when what runs there is let be (ms since boot)
+    grace: dict[str, Deadline] = field(default_factory=dict)  # unit → until when what runs there is let be
 
 
 @dataclass
@@ -125,9 +126,8 @@ class Promises:
 
     def _event(self, seq: int, actor: str, event: Any) -> None:
         key = self.keys.setdefault(actor, Key())
-        now_ms = self._machine.clock.mono_ms()
         if isinstance(event, Draining | HoldRevoked | PassedOver) and event.grace is not None:
-            key.grace[event.unit] = event.grace.mono_ms if event.grace.boot == self._machine.clock.boot() else 0
+            key.grace[event.unit] = event.grace
         match event:
             case MessageSent(_, letter):
                 hold_to("nothing is executed twice", letter.id not in self._letters, letter.id)
@@ -151,7 +151,7 @@ class Promises:
             case PrepareFailed(unit=unit, request_id=request_id, why=why):
                 hold_to("a ticket ends with a reason", why, event)
                 self._drop(key, request_id)
-            case StepStarted(unit=unit, kind=StepKind.STOP, halt=False) if key.grace.get(unit, 0) > now_ms:
+            case StepStarted(unit=unit, kind=StepKind.STOP, halt=False) if self._in_grace(key, unit):
                 raise Broken(f"what runs is let be for the moment of grace: {event}")
             case StepStarted(unit=unit, request_id=request_id) if request_id and unit not in key.holds:
                 self._next(actor, key, unit, request_id)
@@ -206,6 +206,10 @@ class Promises:
                     self._end(key, unit)
             case Recovered(unit):
                 key.doubt.discard(unit)
+
+    def _in_grace(self, key: Key, unit: str) -> bool:
+        clock, until = self._machine.clock, key.grace.get(unit)
+        return until is not None and until.boot == clock.boot() and until.mono_ms > clock.mono_ms()
 
     def _drop(self, key: Key, request_id: str) -> None:
         key.queue.pop(request_id, None)
