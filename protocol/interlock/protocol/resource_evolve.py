@@ -232,8 +232,9 @@ def _prepared(resource: Resource, unit: Unit, ready: bool) -> Prepared | None:
     command = command_of(resource.definition, unit.name)
     if command is None or unit.ticket is None:
         return unit.prepared
-    last = unit.prepared.launch if unit.prepared is not None else ""
-    launch = unit.step.launch if unit.step is not None else last
+    launch = unit.prepared.launch if unit.prepared is not None else ""
+    if unit.step is not None and (unit.step.kind is not StepKind.VERIFY or not launch):
+        launch = unit.step.launch  # a good look has less to tell than what was made
     return Prepared(unit.ticket.worktree, unit.ticket.agent, command, launch, ready)
 
 
