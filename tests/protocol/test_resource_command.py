@@ -209,6 +209,17 @@ def test_a_failure_brings_the_last_lines_and_the_path_of_the_log() -> None:
     assert told.log == revoked.log == "/logs/loop.log"
 
 
+def test_why_it_is_down_is_said_to_whoever_asks_later_until_it_is_up_again() -> None:
+    player = played(
+        HELD, "4s ann RESTART loop; 4s keeper up; 5s step done; 5s keeper up; 6s step fails it broke", kind=B
+    )
+    down = player.play("at 7s ann REQUEST loop /w1").outbox[0].body
+    assert isinstance(down, Down)
+    assert down.why == "did not come up again: it broke"
+    player.play("at 8s ann RESTART loop")
+    assert player.resource.units[0].why == ""
+
+
 def test_who_waits_for_the_grace_is_told_so_and_the_timer_knows_when_it_ends() -> None:
     player = played(GRACE, kind=B)
     queued = player.play("at 6s bob REQUEST loop /w2").outbox[0].body

@@ -76,8 +76,9 @@ class Tickets:
         match truth:
             case Granted():
                 return truth
-            case Down():
-                return Refused(Code.NOT_HOLDER, f"{called} is yours, but it is down: bus restart {called}")
+            case Down(why=down):
+                why = f"{called} is yours, but it is down ({down}): bus restart {called}"
+                return Refused(Code.NOT_HOLDER, why)
             case Queued(position=at):
                 return Refused(
                     Code.NOT_HOLDER, f"{called} is not yours yet, you are at {at}: bus wait {called}", called
@@ -122,7 +123,7 @@ class Tickets:
         assert unit.ticket is not None
         if unit.state is UnitState.HELD and unit.step is None:
             if is_down(resource, unit):
-                return Down(unit.ticket.called, resource.key, unit.fence, why_down(resource))
+                return Down(unit.ticket.called, resource.key, unit.fence, why_down(resource, unit))
             return granted(self._draft(resource), unit)
         if unit.state is UnitState.DRAINING:
             return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)
