@@ -186,11 +186,11 @@ def test_a_person_s_words_reach_the_owner_the_log_and_who_asks_later() -> None:
     player = played(LOCKED, kind="lock")
     outcome = player.play("at 5s person revokes")
     revoked = next(send.body for send in outcome.outbox if isinstance(send.body, Revoked) and send.to == "ann")
-    assert revoked.why == "revoked by person: the demo begins"
+    assert revoked.why == "revoked by person (the demo begins)"
     assert getattr(outcome.events[0], "why", "") == revoked.why
     refused = player.play("at 6s ann EXTEND loop").outbox[0].body
     assert isinstance(refused, Refused)
-    assert refused.why.endswith("revoked by person: the demo begins")
+    assert refused.why.endswith("revoked by person (the demo begins)")
 
 
 def test_who_revokes_under_a_command_is_told_what_still_runs() -> None:

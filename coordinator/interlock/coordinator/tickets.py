@@ -76,9 +76,8 @@ class Tickets:
         match truth:
             case Granted():
                 return truth
-            case Down(why=down):
-                why = f"{called} is yours, but it is down ({down}): bus restart {called}"
-                return Refused(Code.NOT_HOLDER, why)
+            case Down():
+                return Refused(Code.NOT_HOLDER, f"{called} is yours, but it is down: bus restart {called}")
             case Queued(position=at):
                 return Refused(
                     Code.NOT_HOLDER, f"{called} is not yours yet, you are at {at}: bus wait {called}", called
