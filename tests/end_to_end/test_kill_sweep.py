@@ -29,7 +29,12 @@ from interlock.adapters.sqlite import SqliteStore
 from interlock.coordinator import records
 from interlock.coordinator.world import World
 
-RECORDS_MAX = 60  # more than the conversation has
+RECORDS_MAX = 110  # more than the conversation has
+NOTE = "echo {} $(basename $PWD) >> ../ran"
+PREPARE = f'prepare = "{NOTE.format("npm")}"'
+BOARD = "\n".join(
+    ["[resources.board]", 'kind = "command"', *(f'{s} = "{NOTE.format(s)}"' for s in ("stop", "prepare", "verify")), ""]
+)
 
 
 class Talk:
@@ -58,6 +63,12 @@ class Talk:
             self._wait(c)
             assert fetch(self.port) == repository.page(self.two)
             self._ask(c, "release-of-c", "RELEASE server-loop")
+            self._ask(a, "board-of-a", f"REQUEST board {self.one} flash it")
+            self._wait(a, "board")
+            self._ask(a, "board-from-a", "RELEASE board")
+            self._ask(b, "board-of-b", f"REQUEST board {self.two} flash it")
+            self._wait(b, "board")
+            self._ask(b, "board-from-b", "RELEASE board")
 
     def _as(self, agent: str) -> Connection:
         return Connection(Options(agent, "--as", str(self.bus.home)), notices=False)
@@ -67,11 +78,11 @@ class Talk:
         assert body["type"] != "REFUSED", body
         self.said.append({**body, "agent": connection.agent()})
 
-    def _wait(self, connection: Connection) -> None:
+    def _wait(self, connection: Connection, resource: str = "server-loop") -> None:
         """Ask what is true until it is GRANTED, woken by whatever comes."""
         until = time.monotonic() + WAIT_S
         while time.monotonic() < until:
-            question = {"type": "WAIT", "resource": "server-loop", "follow": True}
+            question = {"type": "WAIT", "resource": resource, "follow": True}
             body = connection.ask("supervisor", body=question)["body"]
             self.said.append({**body, "agent": connection.agent()})
             if body["type"] == "GRANTED":
@@ -99,7 +110,7 @@ def broken_promises(said: list[Event], events: list[Event]) -> list[str]:
             broken.append(f"2: {body['agent']} was told QUEUED, and the log knows of no request")
     asked = [event["agent"] for event in events if event["type"] == "requested"]
     served = [event["agent"] for event in events if event["type"] == "granted"]
-    if served != asked or len(set(asked)) != len(asked):
+    if served != asked:
         broken.append(f"3: asked {asked}, served {served}")
     ends = [event["fence"] for event in events if event["type"] in {"released", "revoked", "expired"}]
     if sorted(ends) != sorted(grants):
@@ -142,7 +153,7 @@ def one_kill(when: str, number: int) -> bool:
     with a_bus() as bus:
         # given
         port, repository = free_port(), Repository(bus)
-        Home(bus.home).write(server_config(port, options="--build-s 0"))
+        Home(bus.home).write(server_config(port, options="--build-s 0", more=PREPARE) + BOARD)
         one, two = repository.worktrees(2)
         dying = bus.up_and_dying(when, number)
         follower = Follower(bus)
@@ -153,10 +164,12 @@ def one_kill(when: str, number: int) -> bool:
         dying.kill()
         dying.end()
         bus.ok("up")
-        follower.until("released", agent="C")
+        follower.until("released", agent="B", where=lambda event: event["actor"] == "machine/board")
         # then
         assert broken_promises(talk.said, follower.events) == [], follower.told()
         assert (executions(one), executions(two)) == (1, 1), "nothing is run twice"
+        ran = (bus.folder / "ran").read_text().splitlines()
+        assert ran == ["npm w1", "npm w2", "prepare w1", "verify w1", "stop w1", "prepare w2", "verify w2"]
         assert [message["text"] for message in bus.inbox("B") if message["from"] == "A"] == ["are you there?"]
         bus.ok("down", "--stop-servers")
         lived, replayed = anyio.run(lived_and_replayed, bus.home / "bus.db")

@@ -152,9 +152,10 @@ def test_commands_are_run_at_a_hand_over_and_only_the_look_in_the_same_worktree(
     assert log.all("step_undone") == []
     # when its look says no, after RESTART
     step_script(two, body='test "$1" != verify || { echo no answer from the board; exit 9; }')
-    assert "DOWN board it is not prepared any more" in bus("restart", "board", agent="B").out
+    down = "did not come up again: verify ended with code 9"
+    assert f"DOWN board {down}" in bus("restart", "board", agent="B").out
     # then it is down, still B's, and says why
-    assert "did not come up again: verify ended with code 9" in bus.ok("inbox", "--last", "1", agent="B")
+    assert f"it is down: {down} - its owner says: bus restart board" in bus.ok("status", "board")
     assert "no answer from the board" in bus.ok("logs", "board", agent="B")
     assert bus("check", "board", agent="B").code == 77
     # when the bus goes down with what it has made

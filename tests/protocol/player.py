@@ -4,10 +4,10 @@ at 3m ann REQUEST loop /w1 what for, 20m     any message; (no wait), (again) and
 at 3m ann runs REQUEST loop /w1              `bus run` asks
 at 3m ann admits CMD | ann withdraws | ann's wrapper is gone       … and goes on, each for its last request
 at 3m ann is heard | ann is gone | ann's former self is gone
-at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started
+at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started | step is interrupted
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
 at 3m command l1 ends 0 | command l1 is lost
-at 3m tick | restart | boot | stop servers | person confirms | define KIND
+at 3m tick | restart | boot | stop servers | person confirms | person revokes [UNIT] [of HOLDER] | define KIND
 """
 
 import re
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from interlock.protocol.answers import format_answer
-from interlock.protocol.definition import Definition, Kind, ServerDefinition
+from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition, server_of
 from interlock.protocol.durations import parse_duration
 from interlock.protocol.grammar import parse, split_resource
 from interlock.protocol.identity import Identity
@@ -38,6 +38,8 @@ from interlock.protocol.resource_commands import (
     Recover,
     ResourceCommand,
     Resume,
+    Revoke,
+    RunCommand,
     RunStep,
     ServerGone,
     StepFailure,
@@ -53,12 +55,28 @@ from interlock.protocol.resource_state import Resource, Server, StepKind, Unit, 
 WALL_MS = 1_700_000_000_000
 KEY = "machine/loop"
 WEB = ServerDefinition("npm run dev", url="http://localhost:7080", ports=(7080,))
+PAGES = ServerDefinition(
+    "serve {unit}",
+    url="http://x:{unit}",
+    health="http://x:{unit}/ok",
+    unit_ports=("{unit}",),
+    env=(("PORT", "{unit}"),),
+)
+BOARD = CommandDefinition("./off", "./flash", "./ping")
 DEFINITIONS = {
     "lock": Definition(),
     "pool": Definition(units=("0", "1")),
     "server": Definition(Kind.SERVER, server=WEB),
     "other-server": Definition(Kind.SERVER, server=msgspec.structs.replace(WEB, start="npm run other")),
     "servers": Definition(Kind.SERVER, units=("0", "1"), server=WEB),
+    "pages": Definition(Kind.SERVER, units=("7081", "7082"), server=PAGES),
+    "prepared": Definition(Kind.SERVER, server=msgspec.structs.replace(WEB, prepare="npm ci")),
+    "board": Definition(Kind.COMMAND, command=BOARD),
+    "board-repeats": Definition(Kind.COMMAND, command=msgspec.structs.replace(BOARD, repeatable=True)),
+    "other-board": Definition(Kind.COMMAND, command=msgspec.structs.replace(BOARD, prepare="./flash --other")),
+    "only-verify": Definition(Kind.COMMAND, command=CommandDefinition(verify="./ping")),
+    "only-stop": Definition(Kind.COMMAND, command=CommandDefinition(stop="./off")),
+    "only-prepare": Definition(Kind.COMMAND, command=CommandDefinition(prepare="./flash")),
 }
 
 
@@ -113,6 +131,10 @@ class Player:
                 return StopServers()
             case ["person", "confirms"]:
                 return Recover(f"m{self.seq}", "person")
+            case ["person", "revokes", *which]:
+                holder = which[which.index("of") + 1] if "of" in which else ""
+                unit = which[0] if which and which[0] != "of" else ""
+                return Revoke(f"m{self.seq}", "person", "the demo begins", unit, holder)
             case ["define", kind]:
                 return Define(DEFINITIONS[kind])
             case ["command", launch, "ends", code]:
@@ -173,11 +195,15 @@ class Player:
                 server = None
                 if unit.step is not None and unit.step.kind is StepKind.START:
                     assert unit.step.keeper is not None, "the keeper is not up yet"
-                    definition = self.resource.definition.server or WEB
+                    definition = server_of(self.resource.definition, unit.name) or WEB
                     server = Server(
                         launch, unit.step.keeper, self.worktrees[unit.name], definition, "c0ffee", WALL_MS + self.at_ms
                     )
                 return StepResult(unit.name, number, server)
+            case ["step", "is", "interrupted"]:
+                return StepFailure(unit.name, number, "nobody knows how it ended", proved=False, interrupted=True)
+            case ["step", "is", "interrupted", "by", "a", "boot"]:
+                return StepFailure(unit.name, number, "nobody knows how it ended", interrupted=True)
             case ["step", "fails", "unproved", *why]:
                 return StepFailure(unit.name, number, " ".join(why), proved=False)
             case ["step", "fails", *why]:
@@ -226,6 +252,8 @@ def ordered(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
             case RunStep(kind=kind, worktree=worktree, server=server, launch=launch):
                 where = server.worktree if server is not None and kind is StepKind.STOP else worktree
                 out.append(f"{kind} {where}" + (f" adopting {launch}" if launch else ""))
+            case RunCommand(kind=kind, worktree=worktree, launch=launch):
+                out.append(f"{kind} {worktree}" + (f" adopting {launch}" if launch else ""))
             case Go():
                 out.append("go")
             case AbortStep():

@@ -49,6 +49,9 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
     ("shared", msgspec.structs.replace(GRANT, shared=True), "GRANTED loop (fence 7, under the hold you already have)"),
     ("a note", msgspec.structs.replace(GRANT, note="previous owner silent, not proved gone"),
      "GRANTED loop (fence 7); previous owner silent, not proved gone"),
+    ("in a moment of grace", msgspec.structs.replace(WAIT, state="grace", position=1),
+     "QUEUED loop position 1 - the last owner was revoked, and has a moment to save what it needs; "
+     "do not use, start or stop it; next: bus wait loop"),
     ("who holds it", msgspec.structs.replace(
         WAIT, holder="bob", held_ms=61_000, holder_purpose="a\nREVOKED loop", holder_left_ms=5_000),
      'QUEUED loop position 2 - held by bob since 1m1s for "a REVOKED loop", said 5s more; '

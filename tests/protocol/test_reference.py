@@ -16,7 +16,7 @@ from interlock.protocol.definition import Definition
 from interlock.protocol.messages import Cancel, Extend, Handover, Queued, Refused, Release, Request, tag_of
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource import decide
-from interlock.protocol.resource_commands import AgentGone, Heard, Mail, ResourceCommand, Tick
+from interlock.protocol.resource_commands import AgentGone, Heard, Mail, ResourceCommand, Revoke, Tick
 from interlock.protocol.resource_state import Resource, Unit, UnitState, position
 
 POLL, CLAIM, TIME_MAX, LATE = 180_000, 120_000, 1_800_000, 1_000
@@ -125,6 +125,15 @@ class Reference:
         if owner is not None:
             self.owners[self.owners.index(owner)] = None
         self.leave(agent, now)
+
+    def revoke(self, agent: str, now: int) -> str:
+        """A person takes it from one owner; a lock is passed on at once."""
+        owner = self.owner(agent)
+        if owner is None:
+            return "REFUSED"
+        self.owners[self.owners.index(owner)] = None
+        self.serve(now)
+        return "REVOKED"
 
     def heard(self, agent: str) -> None:
         owner, place = self.owner(agent), self.place(agent)
@@ -264,6 +273,12 @@ class LockAgainstReference(RuleBasedStateMachine):
         self.reference.heard(agent)
         self.reference.serve(self.now)
         self.do(Heard(agent))
+
+    @rule(agent=AGENTS)
+    def a_person_revokes(self, agent: str) -> None:
+        self.number += 1
+        answers = self.do(Revoke(f"m{self.number}", "person", "mine", holder=agent))
+        assert [word for word, _ in answers] == [self.reference.revoke(agent, self.now)]
 
     @rule(agent=AGENTS)
     def die(self, agent: str) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.simulation.story import Story
 
 LOCK, POOL, WEB = "machine/lock", "machine/pool", "machine/web"
+PAGES, BOARD = "machine/pages", "machine/board"  # a pool of servers, and one that commands make
 COMMON = {
     "request": 24, "release": 10, "extend": 5, "cancel": 3, "restart": 2, "status": 4, "letter": 5, "inbox": 4,
     "run": 6, "wait": 30, "again": 6, "other_content": 1,
@@ -21,6 +22,7 @@ COMMON = {
 TROUBLES = {
     "agent_dies": 3, "last_words": 4, "agent_leaves": 2, "silence": 3, "cut": 5,
     "wrapper_dies": 3, "command_keeper_dies": 1, "server_dies": 2, "leader_dies": 1, "server_keeper_dies": 1,
+    "step_keeper_dies": 1, "revoke": 2,
     "stranger": 2, "worktree": 1, "wall_jumps": 2, "suspend": 1,
     "crash": 5, "reboot": 1, "orderly": 1, "full": 2, "unknown": 1, "recover": 3,
 }  # fmt: skip
@@ -37,7 +39,7 @@ class Acts:
         return self._story.chance.choice([each for each in self._story.agents if not each.silent] or self._story.agents)
 
     def something(self) -> str:
-        return self._story.chance.choice([LOCK, LOCK, POOL, WEB, WEB])
+        return self._story.chance.choice([LOCK, LOCK, POOL, WEB, WEB, PAGES, BOARD, BOARD])
 
     async def do_request(self) -> None:
         await self.request_by(self.someone())
@@ -58,7 +60,7 @@ class Acts:
         self.someone().post(f"CANCEL {self.something()}")
 
     async def do_restart(self) -> None:
-        self.someone().post(f"RESTART {WEB}")
+        self.someone().post(f"RESTART {self._story.chance.choice([WEB, WEB, PAGES, BOARD])}")
 
     async def do_status(self) -> None:
         self.someone().post("STATUS")
@@ -74,7 +76,7 @@ class Acts:
 
     async def do_run(self) -> None:
         self._story.runs.append(
-            Run(self._story, self.someone().name, len(self._story.runs), self._story.chance.choice([LOCK, POOL]))
+            Run(self._story, self.someone().name, len(self._story.runs), self._story.chance.choice([LOCK, POOL, BOARD]))
         )
 
     async def do_wait(self) -> None:
@@ -153,6 +155,9 @@ class Acts:
     async def do_command_keeper_dies(self) -> None:
         self._lose_keeper("command")
 
+    async def do_step_keeper_dies(self) -> None:
+        self._lose_keeper("step")
+
     async def do_server_keeper_dies(self) -> None:
         self._lose_keeper("server")
 
@@ -166,12 +171,12 @@ class Acts:
             self._story.machine.lose_keeper(tree)
 
     async def do_server_dies(self) -> None:
-        for tree in self._story.machine.living(WEB, "", "server"):
+        for tree in self._story.machine.servers():
             self._story.log(f"-- the server {tree.launch} dies")
             self._story.machine.end(tree, 1)
 
     async def do_leader_dies(self) -> None:
-        for tree in self._story.machine.living(WEB, "", "server"):
+        for tree in self._story.machine.servers():
             self._story.log(f"-- the leader of {tree.launch} dies, something of it lives on")
             tree.leader_lives = tree.ready = False
 
@@ -217,8 +222,8 @@ class Acts:
             servers = self._story.chance.random() < 0.5
             self._story.log(f"-- the bus goes down{' with its servers' if servers else ''}")
             await self._story.life.stop(servers=servers)
-            left = [tree for tree in self._story.machine.living(WEB, "", "server") if tree.keeper_lives]
-            doubt = self._story.promises.keys.get(WEB, Key()).doubt
+            left = [tree for tree in self._story.machine.servers() if tree.keeper_lives]
+            doubt = any(self._story.promises.keys.get(key, Key()).doubt for key in (WEB, PAGES))
             if servers and left and not doubt and self._story.life.failed is None and not self._story.store.full:
                 raise Broken(f"the bus is down, and {left} runs on")
             await self.do_crash()
@@ -237,8 +242,15 @@ class Acts:
         """A person looks, ends what is left, and confirms with the code."""
         if self._story.life is None or self._story.life.failed is not None:
             return
-        for key in (LOCK, POOL, WEB):
+        for key in (LOCK, POOL, WEB, PAGES, BOARD):
             resource = self._story.life.supervisor.world.resources.get(key)
             if resource is not None and any(u.state is UnitState.RECOVERY_REQUIRED for u in resource.units):
                 self._story.machine.sweep(key)
                 await self._story.life.recover(key)
+
+    async def do_revoke(self) -> None:
+        """A person takes something back."""
+        if self._story.life is not None and self._story.life.failed is None:
+            key = self.something()
+            self._story.truth.revoked.add(key)
+            await self._story.life.says({"type": "REVOKE", "resource": key, "because": "mine"})

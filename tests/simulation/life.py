@@ -110,27 +110,27 @@ class Life:
 
     async def recover(self, key: str) -> None:
         """What a person does at a terminal: look at the evidence, confirm with its code."""
-        frames: list[dict[str, Any]] = []
+        ask = {"type": "RECOVER", "resource": key}
+        heard = await self.says(ask)
+        if heard and not self._dead:
+            await self.says(ask | {"code": heard.get("code", "")})
+
+    async def says(self, ask: dict[str, Any]) -> dict[str, Any]:
+        """A person says something to the bus itself; what it hears, if that comes soon."""
         door = Paper()
         session = Session(FakeCaller(), door)
-        for code in ("", "code"):
-            if self._dead:
-                return
-            ask = {"type": "RECOVER", "resource": key}
-            if code and frames:
-                ask["code"] = frames[-1]["body"].get("code", "")
-            body = msgspec.Raw(msgspec.json.encode(ask))
-            self._story.log(f"a person says {ask}")
-            with anyio.move_on_after(3):
-                work = self._router.hear(
-                    session, Envelope(to="supervisor", id=f"person-{len(self._story.lines)}", body=body)
-                )
-                if work is not None:
-                    await work
-            frames += [msgspec.json.decode(line) for line in door.lines]
-            door.lines.clear()
-        if frames:
-            self._story.log(f"a person hears {frames[-1]['body']}")
+        self._story.log(f"a person says {ask}")
+        envelope = Envelope(
+            to="supervisor", id=f"person-{len(self._story.lines)}", body=msgspec.Raw(msgspec.json.encode(ask))
+        )
+        with anyio.move_on_after(3):
+            work = self._router.hear(session, envelope)
+            if work is not None:
+                await work
+        heard = [msgspec.json.decode(line)["body"] for line in door.lines]
+        if heard:
+            self._story.log(f"a person hears {heard[-1]}")
+        return dict(heard[-1]) if heard else {}
 
     def _compose(self, journal: Journal, tasks: TaskGroup) -> None:
         def tell(key: str, command: Any) -> None:

@@ -19,7 +19,8 @@ class Broken(AssertionError):
 
 @dataclass(eq=False)
 class Tree:
-    """What one keeper started. Args: of: "server" or "command". fence: of a command's hold.
+    """What one keeper started. Args: of: "server", "command" or "step". fence: of a command's hold; -1: a step of a
+    resource that is made by commands. kind: of a step.
 
     `keeper_lives`: the shim; `lives`: anything of the tree itself. `proved`: the keeper left word that all is gone.
     """
@@ -39,11 +40,13 @@ class Tree:
     proved: bool = False
     forgotten: bool = False
     code: int | None = None
+    kind: str = ""
 
 
 @dataclass
 class Machine:
-    """Args: chance: the story's. log: takes a line for the story."""
+    """Args: chance: the story's. log: takes a line for the story. made: what commands have made of a unit, and from
+    which worktree: begun, prepared, or verified too. faults: whether steps may go wrong."""
 
     chance: random.Random
     clock: VirtualClock
@@ -53,6 +56,8 @@ class Machine:
     strangers: dict[tuple[str, str], str] = field(default_factory=dict)
     worktrees: set[str] = field(default_factory=lambda: {"/w/1", "/w/2", "/w/3"})
     executed: set[str] = field(default_factory=set)
+    made: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    faults: bool = False
     watched: dict[Identity, list[Callable[[], None]]] = field(default_factory=dict)
     pid: int = 100
 
@@ -93,11 +98,37 @@ class Machine:
         if others:
             raise Broken(f"{tree.launch} begins on {tree.key} {tree.unit!r} while {others[0].launch} lives there")
         tree.went = tree.lives = tree.leader_lives = True
+        if tree.of == "step":
+            self._step_goes(tree)
         self.log(f"  {tree.of} {tree.launch} runs from {tree.worktree} as fence {tree.fence}")
+
+    def _step_goes(self, tree: Tree) -> None:
+        """It ends by itself, whatever becomes of the supervisor that began it."""
+        at = (tree.key, tree.unit)
+        if tree.kind == "prepare":
+            if self.living(*at, "server") or (tree.fence < 0 and at in self.made):
+                raise Broken(f"{tree.launch} prepares {at} while {self.made.get(at)} stands there")
+            if tree.fence < 0:
+                self.made[at] = (tree.worktree, "begun")
+        code = 0 if not self.faults or self.chance.random() < 0.9 else 1
+        asyncio.get_running_loop().call_later(self.chance.uniform(0.1, 6), self._step_ends, tree, code)
+
+    def _step_ends(self, tree: Tree, code: int) -> None:
+        at = (tree.key, tree.unit)
+        if not tree.keeper_lives or not tree.lives:
+            return
+        if tree.fence < 0 and tree.kind == "stop" and code == 0:
+            self.made.pop(at, None)
+        elif tree.fence < 0 and tree.kind != "stop":
+            self.made[at] = (tree.worktree, "prepared" if tree.kind == "prepare" or code else "verified")
+        self.end(tree, code)
 
     def living(self, key: str, unit: str, of: str) -> list[Tree]:
         trees = self.trees.values()
         return [each for each in trees if each.lives and (each.key, each.unit, each.of) == (key, unit, of)]
+
+    def servers(self) -> list[Tree]:
+        return [tree for tree in self.trees.values() if tree.lives and tree.of == "server"]
 
     def end(self, tree: Tree, code: int = 0) -> None:
         """All of it is gone, and its keeper has left word of that."""

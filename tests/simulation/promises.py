@@ -14,6 +14,7 @@ from interlock.coordinator import records
 from interlock.coordinator.journal import numbered
 from interlock.coordinator.store import Row
 from interlock.protocol.inbox import MessageSent
+from interlock.protocol.outcome import Deadline
 from interlock.protocol.registry import AgentJoined, AgentLeft
 from interlock.protocol.resource_events import (
     Amended,
@@ -38,7 +39,7 @@ from interlock.protocol.resource_events import (
     StepStarted,
     TicketCancelled,
 )
-from interlock.protocol.resource_state import Server, Ticket
+from interlock.protocol.resource_state import Server, StepKind, Ticket
 
 
 @dataclass
@@ -62,6 +63,7 @@ class Key:
     holds: dict[str, Hold] = field(default_factory=dict)
     doubt: set[str] = field(default_factory=set)
     servers: dict[str, Server] = field(default_factory=dict)
+    grace: dict[str, Deadline] = field(default_factory=dict)  # unit → until when what runs there is let be
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Truth:
     answered: dict[str, list[float]] = field(default_factory=dict)
     released: set[tuple[str, str]] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)  # agents that left, died or were taken over, at any time
+    revoked: set[str] = field(default_factory=set)  # keys that a person has taken back, at any time
     requests: set[str] = field(default_factory=set)  # ids: sent again they are a sign of life, and on record as that
     troubles: list[float] = field(default_factory=list)  # when a supervisor died or the disk was full
 
@@ -123,6 +126,8 @@ class Promises:
 
     def _event(self, seq: int, actor: str, event: Any) -> None:
         key = self.keys.setdefault(actor, Key())
+        if isinstance(event, Draining | HoldRevoked | PassedOver) and event.grace is not None:
+            key.grace[event.unit] = event.grace
         match event:
             case MessageSent(_, letter):
                 hold_to("nothing is executed twice", letter.id not in self._letters, letter.id)
@@ -146,6 +151,8 @@ class Promises:
             case PrepareFailed(unit=unit, request_id=request_id, why=why):
                 hold_to("a ticket ends with a reason", why, event)
                 self._drop(key, request_id)
+            case StepStarted(unit=unit, kind=StepKind.STOP, halt=False) if self._in_grace(key, unit):
+                raise Broken(f"what runs is let be for the moment of grace: {event}")
             case StepStarted(unit=unit, request_id=request_id) if request_id and unit not in key.holds:
                 self._next(actor, key, unit, request_id)
                 key.prepared[unit] = key.queue.pop(request_id)
@@ -200,6 +207,10 @@ class Promises:
             case Recovered(unit):
                 key.doubt.discard(unit)
 
+    def _in_grace(self, key: Key, unit: str) -> bool:
+        clock, until = self._machine.clock, key.grace.get(unit)
+        return until is not None and until.boot == clock.boot() and until.mono_ms > clock.mono_ms()
+
     def _drop(self, key: Key, request_id: str) -> None:
         key.queue.pop(request_id, None)
         key.absent.discard(request_id)
@@ -237,6 +248,11 @@ class Promises:
         hold_to("live grants never exceed the units", len(key.holds) <= self._units.get(actor, 1), event)
         for old in self._machine.living(actor, unit, "command"):
             hold_to("no command of an old fence lives when it is given on", not old.keeper_lives, event, old)
+        if actor == "machine/board":
+            made = self._machine.made.get((actor, unit))
+            hold_to(
+                "GRANTED: prepared and verified in its worktree", made == (ticket.worktree, "verified"), event, made
+            )
         if actor in self._servers:
             trees = self._machine.living(actor, unit, "server")
             right = all(each.worktree == ticket.worktree for each in trees) and len(trees) <= 1
@@ -255,6 +271,8 @@ class Promises:
                 right = (agent, actor) in self._truth.released
             case PassedOver():
                 right = not hold.claimed and bool(key.queue)
+            case _ if "revoked by" in why:
+                right = actor in self._truth.revoked
             case _ if "not used within" in why:
                 right = hold.ticket.run and not hold.claimed
             case _ if "no answer to" in why:

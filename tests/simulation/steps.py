@@ -16,6 +16,7 @@ from interlock.protocol.resource_commands import (
     LaunchUp,
     Order,
     PortBlocked,
+    RunCommand,
     RunStep,
     ServerGone,
     StepFailure,
@@ -64,6 +65,13 @@ class Steps:
                     self._starts.append(at)
                 self._running[at] = (anyio.Event(), anyio.CancelScope())
                 self._tasks.start_soon(self._run, key, order)
+            case RunCommand() if self._halting and order.kind is not StepKind.STOP:
+                pass  # Likewise.
+            case RunCommand():
+                if order.repeatable and order.kind is not StepKind.STOP:
+                    self._starts.append(at)
+                self._running[at] = (anyio.Event(), anyio.CancelScope())
+                self._tasks.start_soon(self._run_command, key, order)
             case Go() if at in self._running:
                 self._running[at][0].set()
             case AbortStep() if at in self._running:
@@ -117,6 +125,51 @@ class Steps:
         if not self.dead:
             self._machine.log(f"  {order.kind} {order.step} of {key} {order.unit!r}: {type(end).__name__}")
             self._tell(key, end)
+
+    async def _run_command(self, key: str, order: RunCommand) -> None:
+        end = await self._command(key, order)
+        self._running.pop((key, order.unit, order.step), None)
+        if not self.dead:
+            doubt = isinstance(end, StepFailure) and (order.kind is StepKind.STOP or end.interrupted or not end.proved)
+            if doubt and isinstance(end, StepFailure) and not end.never_started:  # a person will look, and clear it
+                self._machine.made.pop((key, order.unit), None)
+            self._machine.log(f"  {order.kind} {order.step} of {key} {order.unit!r}: {end}")
+            self._tell(key, end)
+
+    async def _command(self, key: str, order: RunCommand) -> StepResult | StepFailure:
+        go, scope = self._running[key, order.unit, order.step]
+        tree = self._machine.trees[order.launch] if order.launch else None
+        with scope:
+            if tree is None:
+                if order.worktree not in self._machine.worktrees:
+                    return StepFailure(order.unit, order.step, f"the worktree {order.worktree} is gone")
+                name = f"{key[8:]}-{order.step}-{self._machine.pid}"
+                fence = 0 if order.url else -1
+                tree = self._machine.keep(name, "step", key, order.unit, order.worktree, fence)
+                tree.kind = str(order.kind)
+                self._own.append(tree)
+                self._tell(key, LaunchUp(order.unit, order.step, tree.launch, tree.keeper))
+                await go.wait()
+                if not self.dead:
+                    self._machine.go(tree)
+            while not tree.went and tree.keeper_lives:  # noqa: ASYNC110 - likewise
+                await anyio.sleep(LOOK_S)
+            if not tree.went:
+                return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
+            while tree.keeper_lives:  # noqa: ASYNC110 - likewise
+                await anyio.sleep(LOOK_S)
+            proved = tree.proved and not tree.forgotten
+            if tree.code is None or not proved:
+                lost = not tree.lives
+                return StepFailure(order.unit, order.step, "nobody knows how it ended", proved, interrupted=lost)
+            if tree.code:
+                return StepFailure(order.unit, order.step, f"it ended with code {tree.code}")
+            return StepResult(order.unit, order.step, evidence="its keeper said so")
+        halted = self._halting
+        if tree is None or not tree.went:
+            return StepFailure(order.unit, order.step, "no longer wanted", never_started=halted)
+        proved = await self._kill(tree)
+        return StepFailure(order.unit, order.step, "no longer wanted", proved, interrupted=halted and proved)
 
     async def _stop(self, order: RunStep) -> StepResult | StepFailure:
         assert order.server is not None

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from tests.coordinator.bus import as_bytes, replayed
 from tests.coordinator.memory_store import MemoryStore
 from tests.coordinator.virtual_time import Stuck, VirtualClock, VirtualLoop
-from tests.simulation.acts import COMMON, LOCK, POOL, TROUBLES, WEB, Acts
+from tests.simulation.acts import BOARD, COMMON, LOCK, PAGES, POOL, TROUBLES, WEB, Acts
 from tests.simulation.clients import Agent, Run, Wire
 from tests.simulation.life import Life
 from tests.simulation.machine import Broken, Machine
@@ -25,7 +25,7 @@ from tests.simulation.seeded import seeded_ids, snapshots_often
 from interlock.coordinator import records
 from interlock.coordinator.config import Config
 from interlock.coordinator.take_up import departed
-from interlock.protocol.definition import Definition, Kind, ServerDefinition
+from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.resource_state import UnitState, first_grantable
 
 OUR_FAULTS = {"dead_letter", "follow_up_failed", "task_failed", "session_failed"}
@@ -36,7 +36,13 @@ CONFIG = Config(
     resources={
         LOCK: TIMES,
         POOL: msgspec.structs.replace(TIMES, units=("0", "1")),
-        WEB: msgspec.structs.replace(TIMES, kind=Kind.SERVER, server=ServerDefinition("serve", "http://x")),
+        WEB: msgspec.structs.replace(
+            TIMES, kind=Kind.SERVER, server=ServerDefinition("serve", "http://x", prepare="make")
+        ),
+        PAGES: msgspec.structs.replace(
+            TIMES, kind=Kind.SERVER, units=("0", "1"), server=ServerDefinition("serve {unit}", "http://x:{unit}")
+        ),
+        BOARD: msgspec.structs.replace(TIMES, kind=Kind.COMMAND, command=CommandDefinition("off", "flash", "ping")),
     },
 )  # fmt: skip
 
@@ -51,7 +57,7 @@ class Story:
         self.clock = VirtualClock()
         self.machine = Machine(self.chance, self.clock, self.log)
         self.truth = Truth()
-        self.promises = Promises(self.machine, self.truth, {POOL: 2}, {WEB}, self.now_s)
+        self.promises = Promises(self.machine, self.truth, {POOL: 2, PAGES: 2}, {WEB, PAGES}, self.now_s)
         self.store = MemoryStore()
         self.life: Life | None = None
         self.agents = [
@@ -65,7 +71,7 @@ class Story:
         self._broken: BaseException | None = None
         mood = {name: weight for name, weight in TROUBLES.items() if self.chance.random() < 0.6}
         self._weights = COMMON | mood | dict(often)
-        self.faults = "server_dies" in mood
+        self.faults = self.machine.faults = "server_dies" in mood
 
     # --- telling ----------------------------------------------------------------------------
     def log(self, line: str) -> None:

@@ -114,7 +114,7 @@ def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:
         (speaks_before_it_is_on_disk, "on disk before anyone is told"),
         (forgets_the_last_waiter, "a lost wake-up"),
         (serves_the_newest, "first come, first served"),
-        (takes_every_stop_for_proved, "while .* lives there|the last server is gone"),
+        (takes_every_stop_for_proved, "while .* (lives|stands) there|the last server is gone|prepared and verified"),
         (counts_on_after_a_failed_batch, "a fence is its grant's number"),
         (forgets_what_it_has_done, "nothing is executed twice"),
         (replays_without_withdrawing, "restart is replay"),

@@ -122,7 +122,7 @@ class Tickets:
         assert unit.ticket is not None
         if unit.state is UnitState.HELD and unit.step is None:
             if is_down(resource, unit):
-                return Down(unit.ticket.called, resource.key, unit.fence, why_down(resource))
+                return Down(unit.ticket.called, resource.key, unit.fence, why_down(resource, unit))
             return granted(self._draft(resource), unit)
         if unit.state is UnitState.DRAINING:
             return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)

@@ -13,15 +13,14 @@ from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Letter, state_of
 from interlock.protocol.messages import tag_of
 from interlock.protocol.names import short_name
-from interlock.protocol.resource_state import Resource, Server, Unit, UnitState, is_down, position
+from interlock.protocol.resource_state import Resource, Server, Unit, UnitState, is_down, position, why_down
 
 
 def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]:
     """One resource for `bus status --json`. Source: contract §5."""
     units = resource.units
     blocked = [unit.blocked for unit in units if unit.blocked]
-    named = [(f"unit {unit.name}: " if unit.name else "", unit) for unit in units]
-    why = [name + unit.why for name, unit in named if unit.why] + blocked
+    why = [each for unit in units if (each := _why(resource, unit))] + blocked
     status: dict[str, Any] = {
         "resource": resource.key,
         "kind": str(resource.definition.kind),
@@ -154,6 +153,12 @@ def _holder(unit: Unit, now_ms: int) -> dict[str, Any]:
         "commands": [{"command": each.command, "pid": each.keeper.pid} for each in unit.launches.values()],
         "step": str(unit.step.kind) if unit.step is not None else None,
     }
+
+
+def _why(resource: Resource, unit: Unit) -> str:
+    """What keeps a unit from being what it should be; "" where nothing does."""
+    why = f"it is down: {why_down(resource, unit)}" if is_down(resource, unit) else unit.why
+    return f"unit {unit.name}: {why}" if unit.name and why else why
 
 
 def _unit(resource: Resource, unit: Unit) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def _revoke(draft: Draft, command: Revoke) -> None:
         return
     unit, ticket = live[0], live[0].ticket
     assert ticket is not None
-    why = f"revoked by {command.sender}: {command.because}"
+    why = f"revoked by {command.sender} ({command.because})"
     if unit.state is UnitState.PREPARING:
         cancel_ticket(draft, ticket, why)
         draft.tell(ticket, Revoked(ticket.called, state.key, ticket.request_id, why))
@@ -230,5 +230,5 @@ def _why_not_revoked(live: list[Unit], named: list[Unit]) -> tuple[Code, str]:
         which = " or ".join(f"--unit {unit.name} ({unit.ticket.agent})" for unit in live if unit.ticket is not None)
         return Code.AMBIGUOUS_TARGET, f"say which: {which}"
     if named:
-        return Code.TARGET_ENDED, f"that hold is over ({named[0].why}): it is given on when its command has ended"
+        return Code.TARGET_ENDED, "that hold is over already: it is given on when its command has ended"
     return Code.TARGET_ENDED, "nobody holds it: there is nothing to revoke"

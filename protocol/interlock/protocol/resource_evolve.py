@@ -5,7 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from interlock.protocol.codes import Code
-from interlock.protocol.definition import Kind, command_of
+from interlock.protocol.definition import Kind
 from interlock.protocol.limits import ARRIVALS_KEPT, ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import (
@@ -40,11 +40,18 @@ from interlock.protocol.resource_events import (
     StepUndone,
     TicketCancelled,
 )
+from interlock.protocol.resource_standing import (
+    NOT_UP_AGAIN,
+    STOPPED_WITH_BUS,
+    after_failure,
+    after_step,
+    prepared_for,
+    why_down,
+)
 from interlock.protocol.resource_state import (
     Arrival,
     Ended,
     Lost,
-    Prepared,
     Resource,
     Step,
     StepKind,
@@ -86,13 +93,15 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 changes |= {"ticket": waiting, "state": UnitState.PREPARING}
             elif unit.state is UnitState.FREE:
                 changes |= {"state": UnitState.PREPARING}
+            elif unit.state is UnitState.HELD:
+                changes |= {"why": ""}
             return _set(resource, unit, **changes)
         case LaunchStarted(name, number, launch, keeper):
             unit = resource.unit(name)
             assert unit.step is not None
             assert unit.step.number == number
             step = replace(unit.step, launch=launch, keeper=keeper)
-            begun = _prepared(resource, unit, False) if step.kind is StepKind.PREPARE else unit.prepared
+            begun = prepared_for(resource, unit, False) if step.kind is StepKind.PREPARE else unit.prepared
             return _set(resource, unit, step=step, prepared=begun, blocked="")
         case StepAborting(name):
             unit = resource.unit(name)
@@ -102,25 +111,28 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             unit = resource.unit(name)
             server = unit.server if kind is StepKind.VERIFY else server
             carried = unit.carried and server is unit.server
-            prepared = _after_step(resource, unit, kind)
+            prepared = after_step(resource, unit, kind)
+            halted = unit.step is not None and unit.step.halt
+            why = why_down(unit, STOPPED_WITH_BUS) if halted else unit.why
             return _settle_unit(
-                resource, unit, step=None, server=server, prepared=prepared, blocked="", carried=carried
+                resource, unit, step=None, server=server, prepared=prepared, blocked="", carried=carried, why=why
             )
-        case StepUndone(name, _, kind, _, _, untouched):
+        case StepUndone(name, _, kind, why, _, untouched):
             unit = resource.unit(name)
             server = None if kind is StepKind.START else unit.server
-            prepared = _after_failure(unit, kind, untouched)
-            return _settle_unit(resource, unit, step=None, server=server, prepared=prepared, blocked="")
+            prepared, why = after_failure(unit, kind, untouched), why_down(unit, f"{NOT_UP_AGAIN}: {why}")
+            return _settle_unit(resource, unit, step=None, server=server, prepared=prepared, blocked="", why=why)
         case PrepareFailed(name, agent, request_id, why, at_ms):
             resource = _end_ticket(resource, agent, request_id, why, at_ms)
             resource = _lose(resource, agent, at_ms, f"{Code.PREPARE_FAILED}: {why}", 0)
             return _settle_unit(resource, resource.unit(name), ticket=None)
         case Blocked(name, who):
             return _set(resource, resource.unit(name), blocked=who)
-        case Down(name, _, gone):
+        case Down(name, _, gone, why):
             unit = resource.unit(name)
             assert unit.server is not None
-            return _set(resource, unit, server=None if gone else replace(unit.server, alive=False))
+            server = None if gone else replace(unit.server, alive=False)
+            return _set(resource, unit, server=server, why=why_down(unit, why))
         case RecoveryRequired(name, why, at_ms, agent, request_id, launch):
             unit = resource.unit(name)
             if unit.ticket is not None and unit.state is UnitState.PREPARING:
@@ -147,7 +159,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             held = Unit(
                 name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
                 until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
-                prepared=_prepared(resource, replace(unit, ticket=ticket), True),
+                prepared=prepared_for(resource, replace(unit, ticket=ticket), True),
             )  # fmt: skip
             resource = replace(resource, lost=_without(resource.lost, agent))
             return _put(resource, held)
@@ -227,27 +239,6 @@ def _settle_unit(resource: Resource, unit: Unit, **changes: object) -> Resource:
     return _put(resource, unit)
 
 
-def _prepared(resource: Resource, unit: Unit, ready: bool) -> Prepared | None:
-    """What stands on a unit for its ticket, where the kind has commands."""
-    command = command_of(resource.definition, unit.name)
-    if command is None or unit.ticket is None:
-        return unit.prepared
-    last = unit.prepared.launch if unit.prepared is not None else ""
-    launch = unit.step.launch if unit.step is not None else last
-    return Prepared(unit.ticket.worktree, unit.ticket.agent, command, launch, ready)
-
-
-def _after_step(resource: Resource, unit: Unit, kind: StepKind) -> Prepared | None:
-    """What stands on a unit once a step has succeeded: after its last one it is ready."""
-    command = command_of(resource.definition, unit.name)
-    if kind is StepKind.STOP or command is None:
-        return None
-    ready = kind is StepKind.VERIFY or not command.verify
-    if unit.ticket is None and unit.prepared is not None:  # nobody wants it any more, but so it stands
-        return replace(unit.prepared, ready=ready)
-    return _prepared(resource, unit, ready)
-
-
 def _enqueue(resource: Resource, ticket: Ticket) -> Resource:
     queue = {**resource.queue, ticket.request_id: ticket}
     if resource.queue and ticket.arrival < resource.queue[next(reversed(resource.queue))].arrival:
@@ -284,16 +275,6 @@ def _cancel(
             del remembered[next(iter(remembered))]
         resource = replace(resource, remembered=remembered)
     return _end_ticket(resource, agent, request_id, why, at_ms)
-
-
-def _after_failure(unit: Unit, kind: StepKind, untouched: bool) -> Prepared | None:
-    """What stands on a unit once a step has failed: not healthy is not ready, and what was not begun is not there."""
-    if kind is StepKind.PREPARE and untouched and unit.step is not None and unit.step.launch:
-        return None
-    if kind is StepKind.VERIFY and not untouched and unit.prepared is not None:
-        launch = unit.step.launch if unit.step is not None and unit.step.launch else unit.prepared.launch
-        return replace(unit.prepared, ready=False, launch=launch)
-    return unit.prepared
 
 
 def _end_ticket(resource: Resource, agent: str, request_id: str, why: str, at_ms: int) -> Resource:

@@ -29,6 +29,7 @@ from interlock.protocol.resource_events import (
     TicketCancelled,
 )
 from interlock.protocol.resource_events import Down as WentDown
+from interlock.protocol.resource_standing import NOT_UP_AGAIN, STOPPED_WITH_BUS
 from interlock.protocol.resource_state import StepKind, Ticket, Unit, UnitState, first_grantable
 from interlock.protocol.resource_steps import anew_kind, first_kind, may_run_again, next_kind, start_step
 from interlock.protocol.resource_waiting import arm
@@ -74,7 +75,7 @@ def step_result(draft: Draft, command: StepResult) -> None:
     if unit.ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return
     if step.halt:
-        _tell_down(draft, unit, "the bus was told to stop its servers")
+        _tell_down(draft, unit, STOPPED_WITH_BUS)
         return
     following = next_kind(draft, unit, step.kind, restart=step.restart)
     if carried and draft.state.definition.kind is Kind.SERVER and (unit.server is None or not unit.server.alive):
@@ -109,7 +110,7 @@ def step_failure(draft: Draft, command: StepFailure) -> None:
     if following is not None:
         start_step(draft, unit, following, restart=step.restart, halt=step.halt)
     elif unit.state is UnitState.HELD:
-        _tell_down(draft, unit, f"did not come up again: {command.why}", command.log, command.tail)
+        _tell_down(draft, unit, f"{NOT_UP_AGAIN}: {command.why}", command.log, command.tail)
     else:
         at_ms = draft.now.at_ms
         draft.event(PrepareFailed(unit.name, ticket.agent, ticket.request_id, command.why, at_ms, command.log))

@@ -135,7 +135,7 @@ def _answer_holder(draft: Draft, mail: Mail, unit: Unit, *, shared: bool = False
     if unit.step is not None:
         draft.answer(mail.sender, queued(draft, unit.ticket))
     elif is_down(draft.state, unit):
-        draft.answer(mail.sender, Down(mail.called, draft.state.key, unit.fence, why_down(draft.state)))
+        draft.answer(mail.sender, Down(mail.called, draft.state.key, unit.fence, why_down(draft.state, unit)))
     else:
         draft.answer(mail.sender, granted(draft, unit, shared=shared))
 

@@ -142,7 +142,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         claim_at: when an unnoticed grant passes on. poll_at: when the next poll is due.
         polls: counted polls without an answer.
         polled: a STILL USING? is out.
-        why: of RECOVERY_REQUIRED, or of the draining. code: of the same.
+        why: of RECOVERY_REQUIRED, of the draining, or of being down while held. code: of the same.
         blocked: who holds the port that a start waits for.
         silent: its last owner was revoked for silence and is not proved gone.
         carried: of the hold: its server ran before it. after_silence: it was given while the unit was `silent`.
@@ -289,7 +289,10 @@ def is_down(resource: Resource, unit: Unit) -> bool:
             return False
 
 
-def why_down(resource: Resource) -> str:
+def why_down(resource: Resource, unit: Unit) -> str:
+    """Why it is down, as far as that is known."""
+    if unit.why:
+        return unit.why
     return "its server does not run" if resource.definition.kind is Kind.SERVER else "it is not prepared any more"
 
 

@@ -37,8 +37,6 @@ def command(resource: str = typer.Argument("")) -> int:
                 say_out(line)
         if each.get("why"):
             say_out(f"{name}: {one_line(each['why'])} - {_mend(each)}")
-        if each.get("down"):
-            say_out(f"{name}: it is down - its owner says: bus restart {name}, or bus release {name}")
     return 0
 
 
@@ -73,8 +71,14 @@ def _holder(holder: dict[str, Any]) -> str:
 
 
 def _mend(resource: dict[str, Any]) -> str:
-    if resource["state"] == "recovery_required":
-        return f"look at it, then: bus recover {_name(resource)}"
+    """What to do about it: a person's look, then its owner's word, then patience, then a stranger's end."""
+    name, states = _name(resource), {unit["state"] for unit in resource["units"]}
+    if "recovery_required" in states:
+        return f"look at it, then: bus recover {name}"
+    if resource.get("down"):
+        return f"its owner says: bus restart {name}, or bus release {name}"
+    if "draining" in states:
+        return "the next is served once what runs under it has ended"
     return "end that process yourself if it is yours; the hand-over then goes on by itself"
 
 

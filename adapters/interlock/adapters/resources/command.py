@@ -122,7 +122,7 @@ class CommandSteps:
         """Start the keeper, have it recorded, and let it go."""
         order = running.order
         if not Path(order.worktree).is_dir():  # noqa: ASYNC240 - one stat of a local directory
-            raise StepFailed(f"the worktree {order.worktree} is gone, in which its {order.kind} runs")
+            raise StepFailed(f"the worktree {order.worktree}, in which its {order.kind} would run, is gone")
         launch = f"{short_name(key)}-{order.step}-{secrets.token_hex(3)}"
         spec = LaunchSpec(
             argv=(login_shell(), "-lc", order.command),
