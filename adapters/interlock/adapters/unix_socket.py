@@ -59,14 +59,14 @@ class UnixDoor:
 
 def _admit(transport: asyncio.Transport) -> PeerCaller | None:
     """This user's own processes, and root's; nobody else's."""
-    pid, uid = _peer(transport.get_extra_info("socket"))
+    pid, uid = peer(transport.get_extra_info("socket"))
     if uid in {os.getuid(), 0}:
         return PeerCaller(pid)
     log.warning("foreign_user_refused", uid=uid, pid=pid)
     return None
 
 
-def _peer(connection: socket.socket) -> tuple[int, int]:
+def peer(connection: socket.socket) -> tuple[int, int]:
     """(pid, uid) of the other end, as the kernel knows it."""
     if sys.platform == "linux":
         pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -17,13 +17,11 @@ KNOWN_HOSTS = (
 LATER = {
     "prepare": "prepare steps",
     "env": "an environment of its own",
-    "terminal": "servers in a terminal",
     "repeatable": "repeatable steps",
     "stop": "the kind 'command'",
     "verify": "the kind 'command'",
     "step_timeout": "the kind 'command'",
     "state_file": "state files",
-    "spare": "spared daemons",
 }
 BUS_LATER = {"revoke_grace": "a grace period", "inbox_files": "inbox folders"}
 
@@ -36,7 +34,7 @@ _BUS_TIMES = {
     "keep": 30 * 86_400_000,
 }
 _SERVER_TIMES = {"start_timeout": 300_000, "stop_timeout": 30_000}
-_SERVER_KEYS = {"start", "url", "health", "ready_line", "ports", *_SERVER_TIMES}
+_SERVER_KEYS = {"start", "url", "health", "ready_line", "ports", "terminal", *_SERVER_TIMES}
 
 
 class ConfigError(Exception):
@@ -53,6 +51,7 @@ class Config(msgspec.Struct, frozen=True):
     time_max: int = _BUS_TIMES["time_max"]
     keep: int = _BUS_TIMES["keep"]
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
+    spare: tuple[tuple[str, ...], ...] = ()
     resources: dict[str, Definition] = {}
 
     def definition(self, key: str) -> Definition:
@@ -81,10 +80,10 @@ def parse_config(text: str, file: str) -> Config:
     reader = _Reader(text, file)
     reader.known(table, {"bus", "resources"}, "")
     bus = reader.table(table, "bus", "")
-    reader.known(bus, {*_BUS_TIMES, "hosts"}, "bus", BUS_LATER)
+    reader.known(bus, {*_BUS_TIMES, "hosts", "spare"}, "bus", BUS_LATER)
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
-    config = msgspec.structs.replace(Config(hosts=hosts), **times)
+    config = msgspec.structs.replace(Config(hosts=hosts, spare=reader.spare(bus)), **times)
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")
@@ -138,6 +137,8 @@ class _Reader:
             ports=self.ports(table, where),
             start_timeout_ms=self.duration(table, "start_timeout", where, _SERVER_TIMES["start_timeout"]),
             stop_timeout_ms=self.duration(table, "stop_timeout", where, _SERVER_TIMES["stop_timeout"]),
+            terminal=self.terminal(table, where),
+            spare=config.spare,
         )
         if not server.start.strip():
             self.fail('a server needs a start command, such as start = "npm run dev"', where, "start")
@@ -145,6 +146,20 @@ class _Reader:
             if address and not re.match(r"https?://[^\s/]", address):
                 self.fail(f"{key} = {address!r} is no http address", where, key)
         return msgspec.structs.replace(config.lock(), kind=Kind.SERVER, server=server)
+
+    def terminal(self, table: dict[str, Any], where: str) -> str:
+        value = table.get("terminal", "none")
+        if value not in ("none", "tmux"):
+            self.fail(f'terminal = {value!r} is unknown: "none", or "tmux" for a window', where, "terminal")
+        return str(value)
+
+    def spare(self, table: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+        """Each a program's name, and arguments that it must have: `java GradleDaemon` is two words."""
+        entries = tuple(tuple(entry.split()) for entry in self.strings(table, "spare", "bus"))
+        if any(not entry or "/" in entry[0] for entry in entries):
+            why = 'each of spare must be a program\'s name, without its folder, such as "watchman"'
+            self.fail(why, "bus", "spare")
+        return entries
 
     def known(self, table: dict[str, Any], keys: set[str], where: str, later: dict[str, str] | None = None) -> None:
         for key in table:

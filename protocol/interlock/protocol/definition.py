@@ -23,6 +23,8 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         ports: free on v4 and v6 before the start, and the server's own after it.
         start_timeout_ms: from GO until ready.
         stop_timeout_ms: between SIGTERM and SIGKILL.
+        terminal: "tmux": it runs in a window that a person can attach to; "none": its output goes to its log alone.
+        spare: daemons that outlive it, neither counted nor stopped: each a program's name, and arguments it must have.
     """
 
     start: str
@@ -32,6 +34,8 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: tuple[int, ...] = ()
     start_timeout_ms: int = 5 * 60_000
     stop_timeout_ms: int = 30_000
+    terminal: str = "none"
+    spare: tuple[tuple[str, ...], ...] = ()
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -29,6 +29,7 @@ OTHERS = {
     "down": "Stop the supervisor, losing nothing.",
     "cancel": "Leave a queue.",
     "restart": "Restart the server you hold.",
+    "attach": "Look at a server's window, in this terminal.",
     "leave": "Unregister: what you hold passes on.",
     "agents": "Who is here, alive or not.",
     "ack": "Say that messages have been read.",

@@ -18,7 +18,7 @@ def command(
     """Show the log of a resource's server."""
     from interlock.adapters.cli.output import say_json
 
-    path = _path(resource)
+    path = log_of(resource)
     if Given.options.json:
         say_json({"path": path})
         return 0
@@ -37,7 +37,8 @@ def command(
     return 0
 
 
-def _path(resource: str) -> str:
+def log_of(resource: str) -> str:
+    """The path of the log of a resource's server, or of the one I hold. Raises Failure."""
     from interlock.adapters.cli.asking import body_of
     from interlock.adapters.cli.connection import Connection
 

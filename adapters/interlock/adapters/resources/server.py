@@ -27,6 +27,7 @@ from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
 from interlock.adapters.readiness import Readiness, last_lines, strangers_on
 from interlock.adapters.stopping import stop_tree
+from interlock.adapters.terminals import open_window
 from interlock.protocol.durations import format_duration
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STRANGER_PROBE_MS
@@ -182,17 +183,22 @@ class ServerSteps:
             result=str(self._result(launch)),
             launch=launch,
             stop_timeout_ms=order.definition.stop_timeout_ms,
+            log=str(self._log(launch)) if order.definition.terminal == "tmux" else "",
+            spare=order.definition.spare,
         )
         output = os.open(self._log(launch), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            keeper = await start_keeper(
-                spec,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                new_session=True,
-                umask=self._umask,
-            )
+            if spec.log:
+                keeper = await open_window(self._home, spec, title=short_name(key), umask=self._umask)
+            else:
+                keeper = await start_keeper(
+                    spec,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    new_session=True,
+                    umask=self._umask,
+                )
         finally:
             os.close(output)
         try:
@@ -276,6 +282,8 @@ def _has_failed(result: LaunchResult) -> bool:
 
 
 def _how(result: LaunchResult) -> str:
+    if result.closed:
+        return "because its window was closed"
     if result.signal is not None:
         return f"by signal {result.signal}"
     return f"with code {result.code}" if result.code is not None else "without a word"
