@@ -58,12 +58,16 @@ class Spec(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie."""
+    """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie.
+
+    And the name of what it executes, empty where that is not known: it changes with exec.
+    """
 
     parent: int
     session: int
     start: int
     dead: bool
+    name: bytes = b""
 
 
 def row(pid: int) -> Row | None:
@@ -71,12 +75,14 @@ def row(pid: int) -> Row | None:
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fields = os.read(fd, 4096).rpartition(b")")[2].split()  # from field 3 on
+            head, _, tail = os.read(fd, 4096).rpartition(b")")
+            fields = tail.split()  # from field 3 on
         finally:
             os.close(fd)
         # A leader whose other threads live on shows as Z too, with more than one thread: that one is not dead.
         parent, session, start = int(fields[1]), int(fields[3]), int(fields[19])
-        return Row(parent, session, start, fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1)
+        dead = fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1
+        return Row(parent, session, start, dead, head.partition(b"(")[2])
     except (OSError, IndexError, ValueError):
         return None
 
@@ -389,7 +395,7 @@ class Keeper:
         self.status: int | None = None  # the leader's wait status
         self.stage = ""  # "", "term", "kill"
         self.kill_at = 0.0
-        self.asked: set[tuple[int, int]] = set()
+        self.asked: set[tuple[int, int, bytes]] = set()
         self.pause = SCAN_MIN_S
         self.wake, wake = os.pipe()
         for fd in (self.wake, wake):
@@ -598,9 +604,10 @@ class Keeper:
             with contextlib.suppress(OSError):  # where we may: a tree that forks without end leaves us little time
                 os.setpriority(os.PRIO_PROCESS, 0, -20)
         counted, spared = self.divide()
-        living = [(pid, seen.start) for pid, seen in counted.items()]
+        # By name too: a child that was asked between fork and exec had its parent's handler, and may have lost it.
+        living = [(pid, seen.start, seen.name) for pid, seen in counted.items()]
         newcomers = [seen for seen in living if seen not in self.asked]
-        for pid, start in living if self.stage == "kill" else newcomers:
+        for pid, start, _ in living if self.stage == "kill" else newcomers:
             if self.stage == "kill":
                 send(pid, start, signal.SIGKILL, alone=bool(spared))
             else:

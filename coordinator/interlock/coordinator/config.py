@@ -167,6 +167,8 @@ class _Reader:
                 continue
             if later and key in later:
                 self.fail(f"{key!r} ({later[key]}) is not in this version: take it out", where, key)
+            if key == "spare":
+                self.fail("spare is of the whole bus: it belongs under [bus]", where, key)
             close = nearest(key, keys)
             hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(sorted(keys))}"
             self.fail(f"unknown key {key!r}; {hint}", where, key)
