@@ -12,7 +12,7 @@ SOCKET_PATH_BYTES_MAX = 107  # sun_path, less its NUL
 def home_root(option: str = "") -> str:
     """The real path of the home that was asked for: --home, BUS_HOME, else the user's state directory."""
     given = option or os.environ.get("BUS_HOME", "")
-    return os.path.realpath(os.path.expanduser(given) if given else _default())
+    return os.path.realpath(os.path.expanduser(given)) if given else default_root()
 
 
 def socket_path(root: str) -> str:
@@ -39,10 +39,11 @@ def short_path(root: str) -> str:
     return f"/tmp/interlock-{os.getuid()}/{sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
-def _default() -> str:
-    """What platformdirs calls the user state directory; on Linux without its import."""
+def default_root() -> str:
+    """The home of a user who has set none: what platformdirs calls the user state directory, on Linux unimported."""
     if sys.platform == "linux":
-        return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "interlock")
+        folder = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+        return os.path.realpath(os.path.join(folder, "interlock"))
     from platformdirs import user_state_dir
 
-    return user_state_dir("interlock")
+    return os.path.realpath(user_state_dir("interlock"))

@@ -8,6 +8,7 @@ import contextlib
 import os
 import resource
 import signal
+import socket
 import stat
 import sys
 from collections.abc import Callable
@@ -41,6 +42,7 @@ from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
+LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
 CONFIG_BYTES_MAX = 1024 * 1024
 
 
@@ -76,9 +78,12 @@ def read_config(home: Home) -> Config:
 
 
 class Service:
-    """One supervisor process. Args: ready: called once connections are taken."""
+    """One supervisor process. Args: ready: called once connections are taken. inherited: a socket that listens."""
 
-    def __init__(self, home: Home, ready: Callable[[], None], umask: int) -> None:
+    def __init__(
+        self, home: Home, ready: Callable[[], None], umask: int, inherited: socket.socket | None = None
+    ) -> None:
+        self._inherited = inherited
         self._home = home
         self._ready = ready
         self._umask = umask
@@ -97,7 +102,7 @@ class Service:
         try:
             self._home.create()
             self._home.socket_directory()
-            if not self._lock.acquire():
+            if not await self._acquire():
                 raise AlreadyRunning
         except BadHome as error:
             raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
@@ -107,6 +112,15 @@ class Service:
             await self._serve()
         finally:
             self._lock.release()
+
+    async def _acquire(self) -> bool:
+        """Take the home's lock. Who was activated waits for one that is just leaving: else it is started in vain."""
+        until = anyio.current_time() + (LEAVING_S if self._inherited is not None else 0)
+        while not self._lock.acquire():
+            if anyio.current_time() >= until:
+                return False
+            await anyio.sleep(0.05)
+        return True
 
     async def _serve(self) -> None:
         try:
@@ -138,7 +152,7 @@ class Service:
                 try:
                     await supervisor.start(tasks)
                     doorkeeper, path = self._door, self._home.socket()
-                    door = UnixDoor(path, doorkeeper)
+                    door = UnixDoor(path, doorkeeper, self._inherited)
                     await tasks.start(door.serve)
                     self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
@@ -212,7 +226,14 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def serve(home: Home, *, ready: Callable[[], None], pretty: bool, umask: int = -1) -> None:
+def serve(
+    home: Home,
+    *,
+    ready: Callable[[], None],
+    pretty: bool,
+    umask: int = -1,
+    inherited: socket.socket | None = None,
+) -> None:
     """Run a supervisor in this process until it is told to stop. Raises AlreadyRunning or CannotServe."""
     os.chdir("/")
     try:
@@ -221,7 +242,7 @@ def serve(home: Home, *, ready: Callable[[], None], pretty: bool, umask: int = -
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
     configure_logs(home.logs / "supervisor.log", pretty=pretty)
     _raise_open_files()
-    service = Service(home, ready, umask)
+    service = Service(home, ready, umask, inherited)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
 
 
