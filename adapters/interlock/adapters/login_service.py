@@ -1,6 +1,6 @@
 """The bus as a service of the user's login: systemd units with socket activation, or a launchd agent.
 
-It writes files that begin with MARK, never over any other file, and removes no other. What it does with the service
+It writes files that say whose they are, see own_files.py. What it does with the service
 manager is each time one command that a person could have typed.
 """
 
@@ -14,9 +14,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from interlock.adapters.homes import default_root
+from interlock.adapters.own_files import NotOurs, is_ours, mark, remove_ours, write_ours
 from interlock.adapters.paths import Home
 
-MARK = "Written by Interlock (bus up --install-service); bus up --uninstall-service removes it."
+MARK = mark("bus up --install-service", "bus up --uninstall-service")
 MANAGER_S = 90.0  # a stop waits for the supervisor to leave in order
 
 
@@ -46,32 +47,22 @@ class LoginService:
 
     def installed(self) -> bool:
         """Whether the files of this home's service are there, and ours."""
-        return all(_is_ours(path) for path in self._paths())
+        return all(is_ours(path) for path in self._paths())
+
+    def present(self) -> list[Path]:
+        """Those of its files that are there, and ours."""
+        return [path for path in self._paths() if is_ours(path)]
 
     def write(self) -> bool:
         """Write the files. Returns whether any changed. Raises ServiceError, before any is written."""
-        files = self.files()
-        for path in files:
-            if os.path.lexists(path) and not _is_ours(path):
-                raise ServiceError(f"{path} was not written by bus, and is left as it is: move it away")
-        changed = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
         try:
-            for path in changed:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                new = path.with_name(f".{path.name}.new")
-                new.write_text(files[path])
-                new.replace(path)
-        except OSError as error:
-            raise ServiceError(
-                f"{error.filename} cannot be written ({error.strerror}): mend that, then again"
-            ) from None
-        return bool(changed)
+            return bool(write_ours(self.files()))
+        except NotOurs as error:
+            raise ServiceError(str(error)) from None
 
     def remove(self) -> list[Path]:
         """Remove the files that are ours; which they were."""
-        found = [path for path in self._paths() if _is_ours(path)]
-        for path in found:
-            path.unlink(missing_ok=True)
+        found = remove_ours(list(self._paths()))
         wanted = self._folder() / "sockets.target.wants" / f"{self.name}.socket"
         if wanted.is_symlink() and not wanted.exists():  # where systemctl could not
             wanted.unlink(missing_ok=True)
@@ -208,14 +199,6 @@ RestartPreventExitStatus=64 69 73 78
 </dict>
 </plist>
 """
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        text = path.read_text() if not path.is_symlink() else ""
-    except (OSError, UnicodeDecodeError):
-        return False
-    return any(mark in "\n".join(text.splitlines()[:2]) for mark in (MARK, MARK.replace("--", "- -")))
 
 
 def _specifiers(text: str) -> str:

@@ -36,6 +36,8 @@ OTHERS = {
     "receipt": "How far a message has come.",
     "recover": "Look at a resource in doubt, and set it free.",
     "errors": "Every code, and what to do.",
+    "completion": "Complete bus in your shell.",
+    "uninstall": "Remove all that bus has made for you here.",
     "help": "This list: help all. One verb: help VERB.",
 }
 _MODULES = {"help": "help_all"}
@@ -59,6 +61,8 @@ def run(words: list[str], given: Options) -> int:
         if given.json:
             raise Failure(64, "say which command: see bus --help")
         words = ["--help"]
+    if words[:1] == ["--install-completion"]:
+        words, names = ["completion", "--install", *words[1:]], ("completion",)
     if "--version" in words and not verb:
         from importlib.metadata import version
 
