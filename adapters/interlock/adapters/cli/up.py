@@ -46,7 +46,16 @@ def command(
         say_json({"pid": pong["pid"], "home": pong["home"], "version": pong["version"], "started": started})
     else:
         say_out(f"{'up' if started else 'already running'}: pid {pong['pid']}, home {pong['home']}")
+    _compare(str(pong["version"]))
     return 0
+
+
+def _compare(running: str) -> None:
+    """After an upgrade the supervisor is the old one until it is started anew."""
+    from importlib.metadata import version
+
+    if running != (mine := version("interlock")):
+        say_err(f"bus: it is version {running}, and this command {mine}: bus down, then bus up; servers keep running")
 
 
 def _serve() -> int:
