@@ -1,6 +1,8 @@
 """A keeper in a window: what is printed reaches window and log, keys reach the command, its end is proved."""
 
 import os
+import signal
+import socket
 import stat
 import subprocess
 from collections.abc import AsyncIterator
@@ -12,11 +14,18 @@ import pytest
 from tests.adapters.test_keeper import PATIENCE_S, STUBBORN, Launch, Output, all_gone, known, lines
 
 from interlock.adapters import keeper as keeper_file
-from interlock.adapters.launch_result import Gone, read_result
+from interlock.adapters.launch_result import Ended, Gone, read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec
 from interlock.adapters.paths import Home
 from interlock.adapters.process import wait_gone
-from interlock.adapters.terminals import attach_command, end_window, open_window, tmux_problem, window_socket
+from interlock.adapters.terminals import (
+    attach_command,
+    end_window,
+    open_window,
+    sweep_windows,
+    tmux_problem,
+    window_socket,
+)
 
 needs_tmux = pytest.mark.skipif(bool(tmux_problem()), reason=tmux_problem() or "tmux is there")
 
@@ -115,6 +124,39 @@ async def test_a_window_closed_before_go_executes_nothing(home: Home, tmp_path: 
         await wait_gone(launch.keeper.identity)
         assert lines(launch.result)[-1] == "not_started"
         assert not (tmp_path / "executed").exists()
+
+
+@needs_tmux
+@pytest.mark.anyio
+async def test_ctrl_c_in_the_window_reaches_the_command(home: Home) -> None:
+    async with in_window(home, "sh", "-c", "echo up; exec sleep 600") as launch:
+        await launch.logged("up\n")
+        launch.tmux("send-keys", "C-c")
+        assert (await launch.until(Ended)).signal == signal.SIGINT
+        assert not read_result(launch.result).closed
+
+
+@needs_tmux
+@pytest.mark.anyio
+@pytest.mark.parametrize("folder", ["bus", "x" * 120])
+async def test_what_windows_left_behind_is_swept_once_it_is_old(tmp_path: Path, folder: str) -> None:
+    home = Home(tmp_path / folder)
+    async with in_window(home, "sleep", "600") as launch:
+        path = window_socket(home.root, "one")
+        dead = path.with_name(path.name[:-2] + "zz")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(dead))
+        listener.close()
+        dead.with_name(f"{dead.name}.lock").touch()
+        other = path.with_name("0123456789abcdef-0123456789ab" if folder == "bus" else "0123456789abcdef.sock")
+        other.touch()
+        assert sweep_windows(home.root, set()) == 0  # too young
+        for each in (path, dead, dead.with_name(f"{dead.name}.lock"), other):
+            os.utime(each, (1, 1))
+        assert sweep_windows(home.root, set()) == 2
+        assert (path.is_socket(), dead.exists(), other.exists()) == (True, False, True)
+        other.unlink()
+        assert "server" in launch.tmux("list-windows")
 
 
 @needs_tmux

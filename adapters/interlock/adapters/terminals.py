@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -39,16 +40,19 @@ from interlock.adapters.process import identify, probe, send_signal
 from interlock.adapters.unix_socket import peer
 from interlock.protocol.identity import Presence
 
+ALSO = ("/usr/local/bin", "/opt/homebrew/bin", "/opt/local/bin")
 OLDEST = (3, 0)  # what the options below are known to work with
 COMMAND_S = 10.0
 COLUMNS, ROWS = "200", "50"  # until somebody attaches
 HISTORY_LINES = "20000"
+ID_LENGTH = 12
+LEFT_S = 3600.0  # one that is only just being opened is younger
 ELSE = 'or terminal = "none" for this resource'
 
 
 def window_socket(home: Path, launch: str) -> Path:
     """Where the tmux of a launch listens. Args: home: its root. launch: its id."""
-    return Path(private_socket(str(home), "tmux", sha256(launch.encode()).hexdigest()[:12]))
+    return Path(private_socket(str(home), "tmux", sha256(launch.encode()).hexdigest()[:ID_LENGTH]))
 
 
 def attach_command(home: Path, launch: str, *, read_only: bool = False) -> list[str]:
@@ -58,7 +62,7 @@ def attach_command(home: Path, launch: str, *, read_only: bool = False) -> list[
 
 def tmux_problem() -> str:
     """Why servers cannot have windows here, as a sentence with what to do; "" where they can."""
-    tmux = shutil.which("tmux")
+    tmux = _tmux()
     if tmux is None:
         return f"tmux is not installed: install tmux, {ELSE}"
     try:
@@ -118,10 +122,28 @@ def end_window(path: Path) -> None:
     """End the private tmux of one launch, and take its files away. Args: path: of its socket."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            ["tmux", "-S", str(path), "-f", "/dev/null", "kill-server"], capture_output=True, timeout=COMMAND_S,
-            check=False, stdin=subprocess.DEVNULL, env=_environment(), cwd="/",
+            [_tmux() or "tmux", "-S", str(path), "-f", "/dev/null", "kill-server"],
+            capture_output=True, timeout=COMMAND_S, check=False, stdin=subprocess.DEVNULL, env=_environment(), cwd="/",
         )  # fmt: skip
     remove_files(path)
+
+
+def sweep_windows(home: Path, launches: set[str]) -> int:
+    """Remove what windows have left behind that nobody knows of any more. Returns how many files.
+
+    Args: home: its root. launches: those that are known.
+    """
+    known, sample = {window_socket(home, launch).name for launch in launches}, window_socket(home, "")
+    prefix = sample.name[:-ID_LENGTH]  # in the short directory: this home's
+    removed, before_s = 0, time.time() - LEFT_S
+    with contextlib.suppress(OSError):
+        for entry in sorted(sample.parent.iterdir()):
+            name = entry.name.partition(".")[0]
+            ours = name.startswith(prefix) and len(name) == len(sample.name) and name not in known
+            if ours and entry.lstat().st_mtime < before_s and not _answers(entry.with_name(name)):
+                entry.unlink()
+                removed += 1
+    return removed
 
 
 def remove_files(path: Path) -> None:
@@ -129,6 +151,23 @@ def remove_files(path: Path) -> None:
     for name in (path.name, f"{path.name}.lock"):
         with contextlib.suppress(OSError):
             path.with_name(name).unlink()
+
+
+def _answers(path: Path) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:
+            return True  # no socket, or not to be known: not ours to remove
+    return True
+
+
+def _tmux() -> str | None:
+    """Where tmux is: a service manager's PATH lacks the folders that people install into."""
+    return shutil.which("tmux", path=os.pathsep.join((os.environ.get("PATH", os.defpath), *ALSO)))
 
 
 class _Pane:
@@ -177,11 +216,12 @@ def _start_tmux(path: Path, control: Path, title: str, umask: int) -> None:
     """Have tmux open the window, in the background. Raises LaunchFailed."""
     line = f" {title}   C-b d: leave it running   closing this window ends the server"
     options = {
-        "default-shell": "/bin/sh", "update-environment": "", "history-limit": HISTORY_LINES, "status-left": line,
+        "default-shell": "/bin/sh", "default-terminal": "screen-256color",
+        "update-environment": "", "history-limit": HISTORY_LINES, "status-left": line,
         "status-left-length": "120", "status-right": "", "window-status-format": "", "window-status-current-format": "",
         "automatic-rename": "off", "allow-rename": "off", "set-titles": "off", "remain-on-exit": "off",
     }  # fmt: skip
-    words = ["tmux", "-u", "-S", str(path), "-f", "/dev/null", "start-server"]
+    words = [_tmux() or "tmux", "-u", "-S", str(path), "-f", "/dev/null", "start-server"]
     for name, value in options.items():
         words += [";", "set-option", "-g", name, value]
     words += [";", "new-session", "-d", "-s", "server", "-n", "server", "-x", COLUMNS, "-y", ROWS, *keeper_command()]

@@ -1,5 +1,6 @@
 """`bus uninstall`: show what bus has made for this user and home, ask, and take it away."""
 
+import contextlib
 import os
 from typing import Any
 
@@ -77,7 +78,7 @@ def _use(resource: dict[str, Any]) -> str:
 
 def _ask(home: Home, plan: list[str]) -> None:
     """Raises Failure unless a person says yes."""
-    from interlock.adapters.uninstalling import foreign_entries
+    from interlock.adapters.uninstalling import foreign_entries, living_keepers
 
     if not os.isatty(0):
         raise Failure(
@@ -85,6 +86,8 @@ def _ask(home: Home, plan: list[str]) -> None:
         )
     for line in plan:
         say_err(f"  {line}")
+    for keeper in living_keepers(home):
+        say_err(f"  a server or a command under keeper pid {keeper.pid}, which is stopped")
     for path in foreign_entries(home):
         say_err(f"  {path} is not of bus, and stays")
     if not typer.confirm("Stop the bus with its servers, and remove all that?", err=True):
@@ -95,9 +98,13 @@ def _remove(home: Home) -> list[str]:
     from interlock.adapters.cli import completion
     from interlock.adapters.cli.down import go_down
     from interlock.adapters.cli.service_command import remove_service
-    from interlock.adapters.uninstalling import StillRunning, remove_home
+    from interlock.adapters.cli.starting import start
+    from interlock.adapters.uninstalling import StillRunning, living_keepers, remove_home
 
     completions = _is_the_users_only_one(home)
+    if living_keepers(home):  # servers may outlive a supervisor: one is needed to stop them
+        with contextlib.suppress(Failure):
+            start(home)
     go_down(home, stop_servers=True, for_good=True)
     removed = [line.removeprefix("removed: ") for line in remove_service(home)]
     try:
