@@ -23,6 +23,10 @@ def test_it_refuses_asks_and_then_leaves_nothing_behind(
     # then: held
     done = bus("uninstall", "--yes")
     assert (done.code, "machine/server-loop is held by A" in done.err) == (75, True)
+    bus.ok("down")
+    assert bus("uninstall", "--yes").code == 75
+    assert bus("status").code == 69  # it is down as before
+    bus.ok("up")
     bus.ok("release", agent="A")
     # then: not at a terminal
     done = bus("uninstall")

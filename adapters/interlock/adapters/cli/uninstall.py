@@ -54,19 +54,23 @@ def _plan(home: Home) -> list[str]:
 
 
 def _refuse_if_in_use(home: Home, anyway: bool) -> None:
-    """Whoever holds or waits would lose it without a word. Raises Failure."""
+    """Whoever holds or waits would lose it without a word. A bus that was down is down again then. Raises Failure."""
     from interlock.adapters.cli.asking import ask_bus
+    from interlock.adapters.cli.down import go_down
     from interlock.adapters.cli.starting import start
 
     if anyway or not home.database.exists():
         return
+    was_down = home.down.exists()
     try:
-        start(home)
+        started = start(home)
         resources = ask_bus("STATUS", notices=False)["resources"]
     except Failure as failure:
         raise Failure(69, f"it cannot be seen who uses the bus ({failure}): if nobody does, --anyway") from None
     used = [each for each in resources if each["holders"] or each["queue"]]
     if used:
+        if started:
+            go_down(home, stop_servers=False, for_good=was_down)
         why = "; ".join(_use(each) for each in used[:3])
         raise Failure(75, f"the bus is in use: {why}: wait for them, or say --anyway")
 
