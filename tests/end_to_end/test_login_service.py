@@ -1,5 +1,7 @@
 """The bus as a service of the login: files, the manager's commands, socket activation, and the way back."""
 
+import fcntl
+import json
 import os
 import plistlib
 import select
@@ -69,9 +71,14 @@ class Manager:
         assert select.select([self.listening], [], [], WAIT_S)[0], "nobody has connected"
         return self.start()
 
-    def until_ready(self) -> None:
+    def until_told(self, what: str) -> None:
+        """Wait for a message of the service that begins so."""
         self.notified.settimeout(WAIT_S)
-        assert self.notified.recv(4096).startswith(b"READY=1")
+        while not self.notified.recv(4096).startswith(what.encode()):
+            pass
+
+    def until_ready(self) -> None:
+        self.until_told("READY=1")
 
     def close(self) -> None:
         self.listening.close()
@@ -122,19 +129,34 @@ def test_a_connection_starts_the_service_and_restarts_lose_nothing(bus: Bus, man
     stray.close()
 
 
-def test_an_activated_service_waits_for_one_that_is_leaving(bus: Bus, manager: Manager) -> None:
-    # given: a supervisor of the old kind, whose path the manager takes
-    bus.ok("up")
+def test_an_activated_service_takes_over_from_one_whose_socket_it_was_given(bus: Bus, manager: Manager) -> None:
+    # given: a supervisor of the old kind, whose path the manager takes: nobody can reach it any more
+    bus.ok("request", "machine/x", agent="A")
     old = bus.supervisor()
     manager.listen()
     # when
     service = manager.start()
-    os.kill(old, signal.SIGTERM)
     # then
     manager.until_ready()
     assert ends(old)
     assert bus.supervisor() == service.pid
-    bus.ok("status")
+    bus.ok("check", "machine/x", agent="A")
+
+
+def test_an_activated_service_signals_nobody_on_the_word_of_a_file(bus: Bus, manager: Manager) -> None:
+    # given: the lock is held, and its file names a process that never was a supervisor
+    bus.home.mkdir(mode=0o700)
+    stranger = bus.launch(["sleep", "600"])
+    (bus.home / "bus.lock").write_text(json.dumps({"pid": stranger.pid, "start_ticks": 1, "boot": "x"}))
+    with (bus.home / "bus.lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        manager.listen()
+        service = manager.start()
+        manager.until_told("STATUS=waiting")
+    # then
+    manager.until_ready()
+    assert bus.supervisor() == service.pid
+    assert alive(stranger.pid)
 
 
 @pytest.mark.parametrize(

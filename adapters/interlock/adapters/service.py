@@ -21,12 +21,13 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from interlock.adapters.activation import notify
 from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
-from interlock.adapters.process import identify
+from interlock.adapters.process import identify, send_signal
 from interlock.adapters.sqlite import SqliteStore
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
@@ -39,6 +40,7 @@ from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten, Unknown, Unusable
 from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Exit
+from interlock.protocol.identity import Identity
 
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
@@ -114,13 +116,21 @@ class Service:
             self._lock.release()
 
     async def _acquire(self) -> bool:
-        """Take the home's lock. Who was activated waits for one that is just leaving: else it is started in vain."""
-        until = anyio.current_time() + (LEAVING_S if self._inherited is not None else 0)
-        while not self._lock.acquire():
-            if anyio.current_time() >= until:
-                return False
-            await anyio.sleep(0.05)
-        return True
+        """Take the home's lock. Who was activated has the socket: a supervisor that runs all the same leaves for it."""
+        if self._lock.acquire():
+            return True
+        if self._inherited is None:
+            return False
+        other = running_supervisor(self._home)
+        if other is not None:
+            log.warning("taking_over", pid=other.pid)
+            send_signal(other, signal.SIGTERM)
+        notify("STATUS=waiting for the supervisor that holds the lock")
+        with anyio.move_on_after(LEAVING_S):
+            while not self._lock.acquire():  # noqa: ASYNC110 - nobody is told of a lock's end
+                await anyio.sleep(0.05)
+            return True
+        return False
 
     async def _serve(self) -> None:
         try:
@@ -244,6 +254,15 @@ def serve(
     _raise_open_files()
     service = Service(home, ready, umask, inherited)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
+
+
+def running_supervisor(home: Home) -> Identity | None:
+    """Whoever wrote the lock file as the supervisor of this home, if it is proved that this very process lives."""
+    facts = holder(home.lock)
+    pid = facts.get("pid")
+    found = identify(pid) if isinstance(pid, int) and pid > 0 else None
+    same = found is not None and (found.start_ticks, found.boot) == (facts.get("start_ticks"), facts.get("boot"))
+    return found if same else None
 
 
 def holder_sentence(home: Home) -> str:
