@@ -95,13 +95,14 @@ def manager(bus: Bus) -> Iterator[Manager]:
 def test_a_connection_starts_the_service_and_restarts_lose_nothing(bus: Bus, manager: Manager) -> None:
     # given
     manager.listen()
-    asking = bus.start("request", "machine/x", agent="A")
+    asking = bus.start("up")
     # when
     service = manager.start_for_whoever_connects()
     manager.until_ready()
     # then
-    assert asking.end().code == 0
+    assert f"pid {service.pid}" in asking.end().out
     assert bus.supervisor() == service.pid
+    bus.ok("request", "machine/x", agent="A")
     # when: systemctl --user restart
     service.kill(signal.SIGTERM)
     assert service.end().code == 0

@@ -23,7 +23,7 @@ from anyio.abc import TaskGroup
 
 from interlock.adapters.activation import notify
 from interlock.adapters.effects import LocalEffects
-from interlock.adapters.flock import HomeLock, holder
+from interlock.adapters.flock import HomeLock, holder, living_holder
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
@@ -40,7 +40,6 @@ from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten, Unknown, Unusable
 from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Exit
-from interlock.protocol.identity import Identity
 
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
@@ -121,7 +120,7 @@ class Service:
             return True
         if self._inherited is None:
             return False
-        other = running_supervisor(self._home)
+        other = living_holder(self._home.lock)
         if other is not None:
             log.warning("taking_over", pid=other.pid)
             send_signal(other, signal.SIGTERM)
@@ -254,15 +253,6 @@ def serve(
     _raise_open_files()
     service = Service(home, ready, umask, inherited)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
-
-
-def running_supervisor(home: Home) -> Identity | None:
-    """Whoever wrote the lock file as the supervisor of this home, if it is proved that this very process lives."""
-    facts = holder(home.lock)
-    pid = facts.get("pid")
-    found = identify(pid) if isinstance(pid, int) and pid > 0 else None
-    same = found is not None and (found.start_ticks, found.boot) == (facts.get("start_ticks"), facts.get("boot"))
-    return found if same else None
 
 
 def holder_sentence(home: Home) -> str:
