@@ -17,7 +17,8 @@ from interlock.adapters import keeper as keeper_file
 from interlock.adapters.launch_result import Ended, Gone, read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec
 from interlock.adapters.paths import Home
-from interlock.adapters.process import wait_gone
+from interlock.adapters.process import fact, send_signal, wait_gone
+from interlock.adapters.stopping import stop_tree
 from interlock.adapters.terminals import (
     attach_command,
     end_window,
@@ -157,6 +158,25 @@ async def test_what_windows_left_behind_is_swept_once_it_is_old(tmp_path: Path, 
         assert (path.is_socket(), dead.exists(), other.exists()) == (True, False, True)
         other.unlink()
         assert "server" in launch.tmux("list-windows")
+
+
+@needs_tmux
+@pytest.mark.anyio
+async def test_a_tmux_that_stands_still_holds_up_neither_command_nor_log_nor_stop(home: Home) -> None:
+    script = "for i in {1..50000}; do echo line $i; done; echo done; exec sleep 600"
+    async with in_window(home, "bash", "-c", script, go=False) as launch:
+        seen = fact(launch.keeper.identity.pid)
+        assert seen is not None
+        tmux = known(seen.parent_pid)
+        assert send_signal(tmux, signal.SIGSTOP)
+        try:
+            await launch.keeper.go()
+            await launch.logged("done\n")
+            assert launch.log.splitlines()[-2:] == ["line 50000", "done"]
+            stopped = await stop_tree(launch.keeper.identity, launch.result, 300, "one")
+            assert stopped.proved
+        finally:
+            send_signal(tmux, signal.SIGCONT)
 
 
 @needs_tmux
