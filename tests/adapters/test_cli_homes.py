@@ -144,6 +144,23 @@ def test_a_stopped_supervisor_is_alive_and_a_second_one_refuses(bus: Bus) -> Non
     bus.ok("status")
 
 
+def test_after_an_upgrade_bus_up_says_that_the_old_supervisor_still_runs(bus: Bus) -> None:
+    # given: a supervisor of another version
+    other = bus.folder / "other" / "interlock-9.9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: interlock\nVersion: 9.9.9\n")
+    bus.ok("up", env={"PYTHONPATH": str(other.parent)})
+    bus.ok("request", "machine/x", agent="A")
+    # when
+    done = bus("up")
+    # then
+    assert (done.code, "version 9.9.9" in done.err, "bus down, then bus up" in done.err) == (0, True, True)
+    # when
+    bus.ok("down")
+    assert bus("up").err == ""
+    bus.ok("check", "machine/x", agent="A")
+
+
 @pytest.mark.parametrize(
     ("toml", "says"),
     [

@@ -39,6 +39,15 @@ def test_a_start_command_alone_makes_a_server() -> None:
     assert parse_config('[resources.web]\nstart = "x"\n', "f").resources["machine/web"].kind is Kind.SERVER
 
 
+def test_windows_and_spared_daemons_reach_the_server_s_definition() -> None:
+    text = '[bus]\nspare = ["watchman", "java  org.gradle.Daemon"]\n' + SERVER + 'terminal = "tmux"\n'
+    config = parse_config(text, "bus.toml")
+    server = config.resources["machine/web"].server
+    assert server is not None
+    assert server.terminal == "tmux"
+    assert server.spare == config.spare == (("watchman",), ("java", "org.gradle.Daemon"))
+
+
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
@@ -53,6 +62,11 @@ def test_a_start_command_alone_makes_a_server() -> None:
         ('[bus]\nkeep = "30d', 2, "not TOML"),
         ("[bus]\n[bus]\n", 2, "not TOML"),
         ('[bus]\nhosts = "x"\n', 2, "must be a list of texts"),
+        ('[bus]\nspare = "x"\n', 2, "must be a list of texts"),
+        ('[bus]\nspare = ["watchman", ""]\n', 2, "a program's name"),
+        ('[bus]\nspare = ["/usr/bin/watchman"]\n', 2, "a program's name"),
+        ('[resources.a]\nspare = ["x"]\n', 2, "it belongs under [bus]"),
+        (SERVER + 'terminal = "screen"\n', 4, "'screen' is unknown"),
         ('[bus]\ninbox_files = "all"\n', 2, "is not in this version"),
         ("[resources]\na = 3\n", 2, "'a' must be a table"),
         ("bus = 3\n", 1, "'bus' must be a table"),

@@ -347,8 +347,9 @@ class Repository:
     def worktrees(self, count: int) -> list[Path]:
         return [self.worktree(f"w{number}") for number in range(1, count + 1)]
 
-    def worktree(self, name: str) -> Path:
-        place = self._bus.folder / name
+    def worktree(self, name: str, folder: str = "") -> Path:
+        """A worktree on a branch of that name. Args: folder: its name, where that is another."""
+        place = self._bus.folder / (folder or name)
         self._git(self.main, "worktree", "add", "--quiet", "-b", name, str(place))
         (place / f"{name}.html").write_text(f"<h1>{name}</h1>\n")
         self._git(place, "add", ".")

@@ -8,7 +8,7 @@ import selectors
 import subprocess
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,9 +28,9 @@ class Seen(NamedTuple):
 
 def at_terminal(
     bus: Bus, *words: str, keys: bytes = b"", when: str = "", env: Mapping[str, str] | None = None,
-    cwd: Path | None = None, agent: str = "",
+    cwd: Path | None = None, agent: str = "", then: Sequence[tuple[str, bytes]] = (),
 ) -> Seen:  # fmt: skip
-    """Run `bus` as a terminal's program. Args: keys: typed once `when` stands on the screen."""
+    """Run `bus` as a terminal's program. Args: keys: typed once `when` stands on the screen. then: and what follows."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x28\x00\xc8\x00\x00\x00\x00\x00")  # 40 rows of 200 columns
     environment = bus.environment_of(agent, {"TERM": "xterm-256color", **(env or {})})
@@ -39,7 +39,8 @@ def at_terminal(
         stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
     )  # fmt: skip
     os.close(slave)
-    screen, typed, end = b"", not keys, time.monotonic() + WAIT_S
+    to_type = [*([(when, keys)] if keys else []), *then]
+    screen, end = b"", time.monotonic() + WAIT_S
     with selectors.DefaultSelector() as selector:
         selector.register(master, selectors.EVENT_READ)
         with contextlib.suppress(OSError):  # a pty says EIO once nobody has it open any more
@@ -48,9 +49,8 @@ def at_terminal(
                 if not chunk:
                     break
                 screen += chunk
-                if not typed and when.encode() in screen:
-                    os.write(master, keys)
-                    typed = True
+                if to_type and to_type[0][0].encode() in screen:
+                    os.write(master, to_type.pop(0)[1])
     if time.monotonic() >= end:
         process.kill()
     process.wait(WAIT_S)

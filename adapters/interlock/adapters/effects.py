@@ -13,6 +13,7 @@ from interlock.adapters.process import probe, wait_gone
 from interlock.adapters.resources.command import CommandSteps
 from interlock.adapters.resources.server import ServerSteps
 from interlock.adapters.stopping import judge
+from interlock.adapters.terminals import remove_files, window_socket
 from interlock.adapters.watcher import Watcher
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.resource_commands import LaunchGone, Order
@@ -60,6 +61,7 @@ class LocalEffects:
 
     def forget(self, launch: str) -> None:
         (self._home.launches / f"{launch}.jsonl").unlink(missing_ok=True)
+        remove_files(window_socket(self._home.root, launch))
 
     def directory(self, path: str) -> str | None:
         return os.path.realpath(path) if os.path.isabs(path) and os.path.isdir(path) else None

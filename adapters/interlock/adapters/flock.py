@@ -10,6 +10,9 @@ import os
 import stat
 from pathlib import Path
 
+from interlock.adapters.process import identify
+from interlock.protocol.identity import Identity
+
 
 class HomeLock:
     """Args: path: of the lock file; it stays where it is for ever."""
@@ -53,6 +56,15 @@ class HomeLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def living_holder(path: Path) -> Identity | None:
+    """Whoever wrote the lock file as a supervisor, if it is proved that this very process lives."""
+    facts = holder(path)
+    pid = facts.get("pid")
+    found = identify(pid) if isinstance(pid, int) and pid > 0 else None
+    same = found is not None and (found.start_ticks, found.boot) == (facts.get("start_ticks"), facts.get("boot"))
+    return found if same else None
 
 
 def holder(path: Path) -> dict[str, object]:

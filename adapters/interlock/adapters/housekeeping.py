@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 
 from interlock.adapters.paths import Home
+from interlock.adapters.terminals import sweep_windows
 from interlock.coordinator.world import World
 
 RESULTS_KEPT_MS = 24 * 3_600_000  # a result that no state refers to any more is evidence for a day
 
 
 def sweep(home: Home, world: World, keep_ms: int) -> int:
-    """Remove results and logs that nothing refers to and that are old. Returns how many.
+    """Remove results, logs and sockets of windows that nothing refers to and that are old. Returns how many.
 
     Args:
         world: as replayed; what it knows of is left alone.
@@ -29,7 +30,7 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
                 if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before_s:
                     os.unlink(entry.path)
                     removed += 1
-    return removed
+    return removed + sweep_windows(home.root, known)
 
 
 def _launches(world: World) -> Iterator[str]:

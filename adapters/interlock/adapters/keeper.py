@@ -4,11 +4,13 @@
 spec ─▶ up ─▶ GO ─▶ go on disk ─▶ command started ─▶ ended ─▶ … the last descendant … ─▶ gone ─▶ exit 0
          └─ EOF, STOP, SIGTERM or no record: not_started, exit
 SIGTERM, STOP (attached: EOF too) ─▶ SIGTERM to every descendant ─ stop_timeout_ms ─▶ SIGKILL until nothing is left
+in a window:  command ◀─▶ a terminal of its own ◀─ keeper ─▶ the window, and the log      window closed ─▶ as SIGTERM
 ```
 
-Run by path as `python -I -S keeper.py FD`: one file, the standard library only, nothing of interlock, so that it starts
-fast and an upgrade under its feet cannot break it. As a sub-reaper it inherits every orphan of its tree, setsid or
-double fork or not; "no child left" is therefore the proof that the tree is gone.
+Run by path as `python -I -S keeper.py FD`, in a window without FD: one file, the standard library only, nothing of
+interlock, so that it starts fast and an upgrade under its feet cannot break it. As a sub-reaper it inherits every
+orphan of its tree, setsid or double fork or not; "no child left" is therefore the proof that the tree is gone. What is
+spared by name (daemons that outlive builds) is neither counted nor signalled, and told of.
 
 What it never does: execute anything before GO is on disk, leave before its tree, signal by a bare pid where the system
 has pidfds, hand its control socket to the command, or die of the terminal's signals or of a full disk.
@@ -17,6 +19,7 @@ has pidfds, hand its control socket to the command, or die of the terminal's sig
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -29,6 +32,15 @@ INPUT_BYTES_MAX = 8 * 1024 * 1024  # a spec holds an environment, which the kern
 SCAN_MIN_S, SCAN_MAX_S = 0.005, 0.25  # while stopping: a newcomer is found at once, a stuck process not at full speed
 PIDFD_SIGNAL_PROCESS_GROUP = 4
 FLUSH_S = 5.0  # how long a full disk is waited for once the tree is gone
+SPARED_LOOK_S = 1.0  # a program shows that it is a daemon by no signal: while only such may be left, we look
+LAST_WORDS_S = 1.0  # how long the last output of a tree that has gone is waited for
+UNSEEN_BYTES_MAX = 256 * 1024  # output kept for a window that does not take it; the log has all of it
+PARTIAL_BYTES_MAX = 4096  # an escape sequence that is longer is none
+# What is meant for the screen (colours, titles, cursor) is not for the log; neither is the \r of a terminal's \r\n.
+ESCAPE = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ\\`a-~])|\r+(?=\n)"
+)
+PARTIAL = re.compile(rb"(?:\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)|\r+)\Z")
 
 
 class Spec(NamedTuple):
@@ -41,15 +53,21 @@ class Spec(NamedTuple):
     launch: str
     stop_timeout_ms: int
     attached: bool
+    log: str = ""
+    spare: tuple[list[str], ...] = ()
 
 
 class Row(NamedTuple):
-    """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie."""
+    """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie.
+
+    And the name of what it executes, empty where that is not known: it changes with exec.
+    """
 
     parent: int
     session: int
     start: int
     dead: bool
+    name: bytes = b""
 
 
 def row(pid: int) -> Row | None:
@@ -57,12 +75,14 @@ def row(pid: int) -> Row | None:
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fields = os.read(fd, 4096).rpartition(b")")[2].split()  # from field 3 on
+            head, _, tail = os.read(fd, 4096).rpartition(b")")
+            fields = tail.split()  # from field 3 on
         finally:
             os.close(fd)
         # A leader whose other threads live on shows as Z too, with more than one thread: that one is not dead.
         parent, session, start = int(fields[1]), int(fields[3]), int(fields[19])
-        return Row(parent, session, start, fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1)
+        dead = fields[0] in (b"Z", b"X", b"x") and int(fields[17]) <= 1
+        return Row(parent, session, start, dead, head.partition(b"(")[2])
     except (OSError, IndexError, ValueError):
         return None
 
@@ -86,8 +106,8 @@ def table() -> dict[int, Row]:
         return {}
 
 
-def descendants() -> list[tuple[int, int]]:
-    """Our living descendants as (pid, start), parents first."""
+def descendants() -> dict[int, Row]:
+    """Our living descendants, parents first."""
     rows = table()
     children: dict[int, list[int]] = {}
     for pid, seen in rows.items():
@@ -100,15 +120,36 @@ def descendants() -> list[tuple[int, int]]:
             if pid not in known and parent in rows and rows[parent].start <= rows[pid].start:
                 known.add(pid)
                 found.append(pid)
-    return [(pid, rows[pid].start) for pid in found[1:] if not rows[pid].dead]
+    return {pid: rows[pid] for pid in found[1:] if not rows[pid].dead}
 
 
-def send(pid: int, start: int, *signums: int) -> None:
+def words_of(pid: int) -> list[str]:
+    """A process's command line; empty where it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return [os.fsdecode(word) for word in file.read(65536).rstrip(b"\0").split(b"\0")]
+    except OSError:
+        return []
+
+
+def matches(pid: int, spare: tuple[list[str], ...]) -> bool:
+    """Whether a process is a program to spare: by its file's or its own name, and the arguments that are asked for."""
+    words, names = words_of(pid), set()
+    with contextlib.suppress(OSError):
+        names.add(os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")))
+    names |= {os.path.basename(word) for word in words[:1]}
+    given = {form for word in words[1:] for form in (word, os.path.basename(word))}
+    return any(name in names and given.issuperset(rest) for name, *rest in spare)
+
+
+def send(pid: int, start: int, *signums: int, alone: bool = False) -> None:
     """Signal one descendant if it is still the one that was seen; errors mean it has gone, or is not ours to signal.
 
     Being a descendant lasts: with a sub-reaper above, an orphan never leaves the tree. So its start is all that has to
     be verified, after the pidfd was opened. SIGKILL takes its whole process group where it left our session: whoever is
     in a session that a descendant made is a descendant too, and a group dies at once, however fast it forks.
+
+    Args: alone: never its group: somebody who is to be spared may be in it.
     """
     with contextlib.suppress(OSError):
         if sys.platform != "linux":
@@ -120,7 +161,7 @@ def send(pid: int, start: int, *signums: int) -> None:
             seen = row(pid)
             if seen is None or seen.start != start:
                 return
-            if signums == (signal.SIGKILL,) and seen.session not in (0, os.getsid(0)):
+            if signums == (signal.SIGKILL,) and not alone and seen.session not in (0, os.getsid(0)):
                 with contextlib.suppress(OSError):  # before Linux 6.9 there is no such flag
                     signal.pidfd_send_signal(fd, signal.SIGKILL, None, PIDFD_SIGNAL_PROCESS_GROUP)
             for signum in signums:
@@ -184,6 +225,121 @@ def detach_output() -> None:
         return
 
 
+def for_log(partial: bytes, chunk: bytes) -> tuple[bytes, bytes]:
+    """Output without what is meant for the screen: the text, and a last sequence that is not whole yet.
+
+    Args: partial: what the last call kept. chunk: what came; empty: nothing comes any more.
+    """
+    text = ESCAPE.sub(b"", partial + chunk)
+    found = PARTIAL.search(text) if chunk else None
+    cut = found.start() if found is not None and len(text) - found.start() <= PARTIAL_BYTES_MAX else len(text)
+    return text[:cut], text[cut:]
+
+
+class Window:
+    """The window that we run in (fds 0 to 2), the command's own terminal, and the log that has what it prints.
+
+    Closing the window ends our terminal, not the command's: it is stopped in order, and its last words reach the log.
+    """
+
+    def __init__(self, log: str) -> None:
+        """Make the terminal. Raises OSError."""
+        import termios
+        import tty
+
+        self.log = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self.master, self.slave = os.openpty()
+        self.closed = False  # the window
+        self.silent = False  # nobody has the command's terminal open any more
+        self.partial = b""
+        self.unseen = b""
+        try:
+            tty.setraw(0)  # keys go to the command's terminal as they are, Ctrl-C too
+        except termios.error as error:
+            raise OSError(*error.args) from None
+        for fd in (0, self.master):
+            os.set_blocking(fd, False)
+        self.resize()
+        signal.signal(signal.SIGWINCH, self.resize)
+        signal.signal(signal.SIGHUP, self.close)
+
+    def close(self, *_: object) -> None:
+        """The window has been closed."""
+        self.closed, self.unseen = True, b""
+
+    def resize(self, *_: object) -> None:
+        """Give the command's terminal the size that the window has now."""
+        import fcntl
+        import termios
+
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self.master, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+
+    def actions(self) -> list[tuple[int, int, str, int, int] | tuple[int, int, int]]:
+        """What the command does first, in a session of its own: opening that terminal makes it the session's."""
+        opened = (os.POSIX_SPAWN_OPEN, 0, os.ttyname(self.slave), os.O_RDWR, 0)
+        return [opened, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+
+    def register(self, poller: select.poll) -> None:
+        """Ask to be woken by output, keys, room for what was not shown yet, or the window's end."""
+        if not self.closed:
+            poller.register(0, select.POLLIN | (select.POLLOUT if self.unseen else 0))
+        if not self.silent:
+            poller.register(self.master, select.POLLIN)
+
+    def take(self, fd: int) -> None:
+        """Carry on what came on one of both sides."""
+        if fd == self.master:
+            self.copy_output()
+            return
+        self.show(b"")
+        try:
+            keys = os.read(0, 4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            keys = b""
+        if not keys:
+            self.close()
+        with contextlib.suppress(OSError):  # whoever does not read what is typed has not seen it
+            os.write(self.master, keys)
+
+    def copy_output(self) -> bool:
+        """Some of what the command printed, into the window and the log; False where there is nothing now."""
+        try:
+            chunk = os.read(self.master, 65536)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.silent = True
+        self.show(chunk)
+        text, self.partial = for_log(self.partial, chunk)
+        with contextlib.suppress(OSError):  # a full disk costs words of the log, nothing else
+            while text:
+                text = text[os.write(self.log, text) :]
+        return bool(chunk)
+
+    def show(self, chunk: bytes) -> None:
+        """Print into the window; what a stopped tmux does not take is kept for a while."""
+        if self.closed:
+            return
+        self.unseen = (self.unseen + chunk)[-UNSEEN_BYTES_MAX:]
+        with contextlib.suppress(OSError):
+            while self.unseen:
+                self.unseen = self.unseen[os.write(0, self.unseen) :]
+
+    def drain(self, timeout_s: float) -> None:
+        """Take in what has been printed so far; waits for more until nobody can print any more, or the time is over."""
+        until = time.monotonic() + timeout_s
+        poller = select.poll()
+        poller.register(self.master, select.POLLIN)
+        while not self.silent and (left_s := until - time.monotonic()) > 0:
+            if not self.copy_output() and not poller.poll(left_s * 1000):
+                return
+
+
 class Report:
     """Every line to the result file first, durably, then to the control socket while somebody listens."""
 
@@ -232,11 +388,14 @@ class Keeper:
         self.input = b""
         self.open = True  # the other end of the control socket
         self.terminated = False
+        self.window: Window | None = None
+        self.spare: tuple[list[str], ...] = ()
         self.leader = 0
+        self.session = 0  # the leader's
         self.status: int | None = None  # the leader's wait status
         self.stage = ""  # "", "term", "kill"
         self.kill_at = 0.0
-        self.asked: set[tuple[int, int]] = set()
+        self.asked: set[tuple[int, int, bytes]] = set()
         self.pause = SCAN_MIN_S
         self.wake, wake = os.pipe()
         for fd in (self.wake, wake):
@@ -260,11 +419,18 @@ class Keeper:
         poller.register(self.wake, select.POLLIN)
         if self.open:
             poller.register(self.control, select.POLLIN)
+        if self.window is not None:
+            self.window.register(poller)
         for fd, _ in poller.poll(None if timeout_s is None else timeout_s * 1000):
             if fd == self.wake:
                 os.read(self.wake, 4096)
-            else:
+            elif fd == self.control.fileno():
                 self.receive()
+            elif self.window is not None:
+                self.window.take(fd)
+        if self.window is not None and self.window.closed and not self.terminated:
+            self.terminated = True
+            self.report.say("closed", tell=False)
 
     def receive(self) -> None:
         """Take in what the control socket has; its end closes it."""
@@ -300,6 +466,7 @@ class Keeper:
         try:
             spec = Spec(**json.loads(self.wait_line() or b"{}"))
             self.report.open(spec.result)
+            self.window = Window(spec.log) if spec.log else None
         except (OSError, ValueError, TypeError) as error:
             return self.leave(f"{type(error).__name__}: {error}")
         subreaper = become_subreaper()
@@ -315,10 +482,14 @@ class Keeper:
             code = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
             self.report.say("ended", code=code, signal=None, left=0, error=f"{type(error).__name__}: {error}")
         else:
-            detach_output()
+            if self.window is None:
+                detach_output()
             self.report.say("started", leader=identity(self.leader))
             self.keep(spec.stop_timeout_ms / 1000, spec.attached)
-        self.report.say("gone")
+        if self.window is not None:
+            self.window.drain(LAST_WORDS_S)
+        spared = [{"pid": pid, "command": " ".join(words_of(pid))[:200]} for pid in self.divide()[1]]
+        self.report.say("gone", spared=spared)
         until = time.monotonic() + FLUSH_S
         while not (durable := self.report.flush()) and time.monotonic() < until:
             time.sleep(SCAN_MAX_S)
@@ -338,24 +509,35 @@ class Keeper:
         if "PATH" in environment:
             os.environ["PATH"] = environment["PATH"]  # where posix_spawnp looks
         ignored = [s for s in signal.valid_signals() if signal.getsignal(s) is signal.SIG_IGN and s not in self.meant]
+        actions = []
+        if self.window is not None:
+            environment.setdefault("TERM", os.environ.get("TERM", "screen"))
+            actions = self.window.actions()
+        apart = self.window is not None or without_terminal()
+        self.spare = tuple(spec.spare)
         os.chdir(spec.cwd)
         try:
             self.leader = os.posix_spawnp(
-                spec.argv[0], spec.argv, environment, setsigmask=(), setsigdef=ignored, setsid=without_terminal()
-            )
+                spec.argv[0], spec.argv, environment,
+                file_actions=actions, setsigmask=(), setsigdef=ignored, setsid=apart,
+            )  # fmt: skip
         finally:
             os.chdir("/")
+            if self.window is not None:
+                os.close(self.window.slave)  # the command has it open now: its last close is the end of all output
+        self.session = self.leader if apart else os.getsid(0)
 
     def keep(self, stop_timeout_s: float, attached: bool) -> None:
-        """Reap until there is no child left."""
-        while self.reap():
+        """Reap until there is no child left, or none but those that are spared."""
+        while self.reap() and not self.only_spared():
             while (line := self.line()) is not None:
                 self.obey(line)
             # What a command that has ended leaves in the background goes on, and keeps what it was admitted to.
             abandoned = attached and not self.open and self.status is None
             if not self.stage and (self.terminated or abandoned):
                 self.stage, self.kill_at = "term", time.monotonic() + stop_timeout_s
-            self.sleep(self.strike() if self.stage else None)
+            look_s = SPARED_LOOK_S if self.spare and self.status is not None else None
+            self.sleep(self.strike() if self.stage else look_s)
 
     def obey(self, line: bytes) -> None:
         """STOP, KILL, or SIGNAL and a number; anything else is passed over."""
@@ -369,6 +551,31 @@ class Keeper:
             if leader is not None:
                 send(self.leader, leader.start, int(rest))
 
+    def divide(self) -> tuple[dict[int, Row], dict[int, Row]]:
+        """Our living descendants, parents first: those that count, and those that are spared.
+
+        A daemon has left the command's session, so the command itself, and whatever it runs as its own, always counts;
+        so does what a spared daemon has started, unless that goes by a spared name too.
+        """
+        counted, spared = descendants(), {}
+        for pid, seen in list(counted.items()) if self.spare else ():
+            if pid != self.leader and seen.session not in (0, self.session) and matches(pid, self.spare):
+                spared[pid] = counted.pop(pid)
+        return counted, spared
+
+    def only_spared(self) -> bool:
+        """Whether the command has ended and nothing is left that counts.
+
+        Twice in a row, with nothing ended meanwhile: whoever forks and dies while the table is read leaves its child to
+        us, where the second look finds it, or its end is ours to reap.
+        """
+        if not self.spare or self.status is None or self.divide()[0] or self.divide()[0]:
+            return False
+        try:
+            return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
+
     def reap(self) -> bool:
         """Reap whatever has ended; False once there is no child left."""
         children = True
@@ -381,7 +588,9 @@ class Keeper:
             children = False
         if ended and self.status is not None:
             code = os.waitstatus_to_exitcode(self.status)
-            left = len(descendants()) if children else 0
+            left = len(self.divide()[0]) if children else 0
+            if self.window is not None:
+                self.window.drain(SCAN_MAX_S / 5)  # whoever hears of the end looks into the log for the reason
             exited = code >= 0
             self.report.say("ended", code=code if exited else None, signal=None if exited else -code, left=left)
         return children
@@ -394,11 +603,13 @@ class Keeper:
             self.asked.clear()
             with contextlib.suppress(OSError):  # where we may: a tree that forks without end leaves us little time
                 os.setpriority(os.PRIO_PROCESS, 0, -20)
-        living = descendants()
+        counted, spared = self.divide()
+        # By name too: a child that was asked between fork and exec had its parent's handler, and may have lost it.
+        living = [(pid, seen.start, seen.name) for pid, seen in counted.items()]
         newcomers = [seen for seen in living if seen not in self.asked]
-        for pid, start in living if self.stage == "kill" else newcomers:
+        for pid, start, _ in living if self.stage == "kill" else newcomers:
             if self.stage == "kill":
-                send(pid, start, signal.SIGKILL)
+                send(pid, start, signal.SIGKILL, alone=bool(spared))
             else:
                 send(pid, start, signal.SIGTERM, signal.SIGCONT)
         self.asked.update(newcomers)
@@ -407,8 +618,12 @@ class Keeper:
 
 
 def main() -> int:
-    """Keep the launch whose control socket is the file descriptor given."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+    """Keep the launch whose control socket is the file descriptor given; in a window, the one that waits for us."""
+    if len(sys.argv) > 1:
+        control = socket.socket(fileno=int(sys.argv[1]))
+    else:
+        control = socket.socket(socket.AF_UNIX)
+        control.connect(os.environ["INTERLOCK_CONTROL"])
     control.set_inheritable(False)
     control.setblocking(False)
     return Keeper(control).run()

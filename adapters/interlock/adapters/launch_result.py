@@ -2,7 +2,7 @@
 
 ```text
 up ──▶ not_started                     EOF, STOP or a failed record before GO: nothing was executed
-up ──▶ go ──▶ started ──▶ ended ──▶ gone        go is on disk before the command is executed
+up ──▶ go ──▶ started ──▶ (closed) ──▶ ended ──▶ gone        go is on disk before the command is executed
               (ended with 126 or 127 comes without started)
 ```
 
@@ -56,11 +56,24 @@ class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     error: str = ""
 
 
+class Closed(msgspec.Struct, frozen=True, tag_field="event", tag="closed"):
+    """Somebody closed the server's window: the tree is being stopped; stands in the result file only."""
+
+
+class Spared(msgspec.Struct, frozen=True):
+    """A daemon that was left running because `[bus] spare` names it."""
+
+    pid: int
+    command: str = ""
+
+
 class Gone(msgspec.Struct, frozen=True, tag_field="event", tag="gone"):
-    """The whole tree has ended and is reaped: the proof."""
+    """The whole tree, but for what is spared, has ended and is reaped: the proof."""
+
+    spared: tuple[Spared, ...] = ()
 
 
-KeeperEvent: TypeAlias = Up | NotStarted | Went | Started | Ended | Gone
+KeeperEvent: TypeAlias = Up | NotStarted | Went | Started | Closed | Ended | Gone
 _decoder: msgspec.json.Decoder[KeeperEvent] = msgspec.json.Decoder(KeeperEvent)
 
 
@@ -77,6 +90,8 @@ class LaunchResult(msgspec.Struct, frozen=True):
         ended: the command has ended.
         gone: the whole tree has ended.
         subreaper: the keeper saw orphans too, so that its word is proof.
+        closed: somebody closed its window, which is why it ended.
+        spared: daemons of the tree that were left running, as the configuration says.
     """
 
     went: bool = False
@@ -88,6 +103,8 @@ class LaunchResult(msgspec.Struct, frozen=True):
     ended: bool = False
     gone: bool = False
     subreaper: bool = False
+    closed: bool = False
+    spared: tuple[Spared, ...] = ()
 
 
 def decode(line: bytes) -> KeeperEvent | None:
@@ -124,6 +141,8 @@ def read_result(path: Path) -> LaunchResult:
                 result = msgspec.structs.replace(result, went=True, leader=leader)
             case Ended(code=code, signal=signum):
                 result = msgspec.structs.replace(result, went=True, ended=True, code=code, signal=signum)
-            case Gone():
-                result = msgspec.structs.replace(result, went=True, gone=True)
+            case Closed():
+                result = msgspec.structs.replace(result, closed=True)
+            case Gone(spared=spared):
+                result = msgspec.structs.replace(result, went=True, gone=True, spared=spared)
     return result

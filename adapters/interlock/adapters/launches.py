@@ -15,11 +15,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 import anyio
 import msgspec
 
+from interlock.adapters.environments import keeper_environment, server_environment
 from interlock.adapters.launch_result import (
     Ended,
     Gone,
@@ -39,11 +40,6 @@ from interlock.protocol.identity import Identity
 KEEPER = Path(__file__).with_name("keeper.py")
 UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
 LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
-KEPT_NAMES = frozenset(  # what a program of this user needs, whoever's command happened to start the supervisor
-    ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSH_AUTH_SOCK", "DISPLAY",
-     "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
-)  # fmt: skip
-KEPT_PREFIXES = ("LC_", "XDG_")
 
 __all__ = [
     "Ended",
@@ -58,6 +54,9 @@ __all__ = [
     "Stopped",
     "Up",
     "Went",
+    "keeper_command",
+    "keeper_environment",
+    "open_keeper",
     "read_result",
     "reap",
     "server_environment",
@@ -83,6 +82,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
         launch: the launch's id, without a colon.
         stop_timeout_ms: from SIGTERM to SIGKILL.
         attached: whether the tree is stopped when this side's socket closes (a wrapper), or lives on (a supervisor).
+        log: of a launch in a window: the file, which must exist, that gets what the command prints.
+        spare: programs that are left running and not counted: each its name, and arguments that it must have.
     """
 
     argv: tuple[str, ...]
@@ -92,12 +93,23 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     launch: str
     stop_timeout_ms: int = 30_000
     attached: bool = False
+    log: str = ""
+    spare: tuple[tuple[str, ...], ...] = ()
+
+
+class Child(Protocol):
+    """The part of subprocess.Popen that the parent's end of a keeper needs; a keeper in a window is tmux's child."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def kill(self) -> None: ...
 
 
 class Keeper:
-    """The parent's end of one keeper. Made by `start_keeper` only; one task reads `events` at a time."""
+    """The parent's end of one keeper. Made by `open_keeper` only; one task reads `events` at a time."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+    def __init__(self, process: Child, control: socket.socket) -> None:
         self._process = process
         self._control = control
         self._buffer = b""
@@ -224,7 +236,7 @@ class _Events:
         raise StopAsyncIteration
 
 
-_left: list[subprocess.Popen[bytes]] = []  # keepers that nobody listens to any more, still our children
+_left: list[Child] = []  # keepers that nobody listens to any more, still our children
 
 
 def reap() -> None:
@@ -261,12 +273,26 @@ async def start_keeper(
         raise LaunchFailed(f"the keeper of launch {spec.launch} cannot be started: {error}") from error
     finally:
         theirs.close()
-    keeper = Keeper(process, ours)
+    return await open_keeper(spec, process, ours)
+
+
+async def open_keeper(spec: LaunchSpec, process: Child, control: socket.socket) -> Keeper:
+    """Hand a keeper that has been started its spec, and wait until it stands ready.
+
+    Args:
+        spec: what it is to do.
+        process: the keeper's own.
+        control: our end of the connection to it, not blocking; it is closed where this raises.
+
+    Raises:
+        LaunchFailed: it did not come up within 10 s; it is then gone.
+    """
+    keeper = Keeper(process, control)
     try:
         with anyio.fail_after(UP_TIMEOUT_S):
             await keeper._open(spec)
     except BaseException as error:
-        process.kill()  # our own child, not yet reaped, and before GO: there is nothing below it
+        process.kill()  # not yet reaped, or of a verified identity; and before GO: there is nothing below it
         keeper.close()
         with anyio.CancelScope(shield=True):
             await keeper.wait()
@@ -289,28 +315,19 @@ def _spawn(
     control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool, umask: int
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER), str(control)],
+        [*keeper_command(), str(control)],
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         close_fds=True,
         pass_fds=(control,),
         cwd="/",
-        env={name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH") if name in os.environ},
+        env=keeper_environment(),
         start_new_session=new_session,
         umask=umask,
     )
 
 
-def server_environment(base: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """What a server or a supervisor starts with: nothing of a caller's own (BUS_*, GIT_*, PORT, tokens), see ADR 7.
-
-    Args:
-        base: usually os.environ.
-        extra: put on top, whatever its names.
-
-    Returns:
-        A complete environment.
-    """
-    kept = {name: value for name, value in base.items() if name in KEPT_NAMES or name.startswith(KEPT_PREFIXES)}
-    return kept | dict(extra)
+def keeper_command() -> list[str]:
+    """The keeper's command line, without the number of its control socket."""
+    return [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER)]

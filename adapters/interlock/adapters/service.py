@@ -8,6 +8,7 @@ import contextlib
 import os
 import resource
 import signal
+import socket
 import stat
 import sys
 from collections.abc import Callable
@@ -20,12 +21,13 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from interlock.adapters.activation import notify
 from interlock.adapters.effects import LocalEffects
-from interlock.adapters.flock import HomeLock, holder
+from interlock.adapters.flock import HomeLock, holder, living_holder
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
-from interlock.adapters.process import identify
+from interlock.adapters.process import identify, send_signal
 from interlock.adapters.sqlite import SqliteStore
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
@@ -41,6 +43,7 @@ from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
+LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
 CONFIG_BYTES_MAX = 1024 * 1024
 
 
@@ -76,9 +79,12 @@ def read_config(home: Home) -> Config:
 
 
 class Service:
-    """One supervisor process. Args: ready: called once connections are taken."""
+    """One supervisor process. Args: ready: called once connections are taken. inherited: a socket that listens."""
 
-    def __init__(self, home: Home, ready: Callable[[], None], umask: int) -> None:
+    def __init__(
+        self, home: Home, ready: Callable[[], None], umask: int, inherited: socket.socket | None = None
+    ) -> None:
+        self._inherited = inherited
         self._home = home
         self._ready = ready
         self._umask = umask
@@ -97,7 +103,7 @@ class Service:
         try:
             self._home.create()
             self._home.socket_directory()
-            if not self._lock.acquire():
+            if not await self._acquire():
                 raise AlreadyRunning
         except BadHome as error:
             raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
@@ -107,6 +113,23 @@ class Service:
             await self._serve()
         finally:
             self._lock.release()
+
+    async def _acquire(self) -> bool:
+        """Take the home's lock. Who was activated has the socket: a supervisor that runs all the same leaves for it."""
+        if self._lock.acquire():
+            return True
+        if self._inherited is None:
+            return False
+        other = living_holder(self._home.lock)
+        if other is not None:
+            log.warning("taking_over", pid=other.pid)
+            send_signal(other, signal.SIGTERM)
+        notify("STATUS=waiting for the supervisor that holds the lock")
+        with anyio.move_on_after(LEAVING_S):
+            while not self._lock.acquire():  # noqa: ASYNC110 - nobody is told of a lock's end
+                await anyio.sleep(0.05)
+            return True
+        return False
 
     async def _serve(self) -> None:
         try:
@@ -138,7 +161,7 @@ class Service:
                 try:
                     await supervisor.start(tasks)
                     doorkeeper, path = self._door, self._home.socket()
-                    door = UnixDoor(path, doorkeeper)
+                    door = UnixDoor(path, doorkeeper, self._inherited)
                     await tasks.start(door.serve)
                     self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
@@ -212,7 +235,14 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def serve(home: Home, *, ready: Callable[[], None], pretty: bool, umask: int = -1) -> None:
+def serve(
+    home: Home,
+    *,
+    ready: Callable[[], None],
+    pretty: bool,
+    umask: int = -1,
+    inherited: socket.socket | None = None,
+) -> None:
     """Run a supervisor in this process until it is told to stop. Raises AlreadyRunning or CannotServe."""
     os.chdir("/")
     try:
@@ -221,7 +251,7 @@ def serve(home: Home, *, ready: Callable[[], None], pretty: bool, umask: int = -
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
     configure_logs(home.logs / "supervisor.log", pretty=pretty)
     _raise_open_files()
-    service = Service(home, ready, umask)
+    service = Service(home, ready, umask, inherited)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from interlock.adapters.launch_result import read_result
+from interlock.adapters.launch_result import LaunchResult, read_result
 from interlock.adapters.process import Fact, identify, marked, probe, send_signal, wait_gone
 from interlock.protocol.identity import Identity, Presence
 
@@ -67,12 +67,19 @@ def judge(keeper: Identity, result: Path, mark: str) -> Stopped | None:
     if left.keeper is not None and left.keeper != keeper:
         return Stopped(False, f"{result.name} is another keeper's; {_evidence(mark)}")
     if left.gone and left.subreaper:
-        return Stopped(True, f"{name} reaped its whole tree")
+        return Stopped(True, f"{name} reaped its whole tree{spared_sentence(left)}")
     if left.not_started or (left.keeper == keeper and not left.went):
         return Stopped(True, f"{name} never executed its command")
     if sys.platform != "linux" and left.gone and not marked(mark):  # no sub-reaper there: the best that can be had
         return Stopped(True, f"{name} reaped what it could see, and nothing carries the mark {mark}")
     return Stopped(False, f"{name} died before its tree was proved gone; {_evidence(mark)}")
+
+
+def spared_sentence(left: LaunchResult) -> str:
+    """What was left running because the configuration spares it, to be put behind a sentence; "" where nothing was."""
+    named = ", ".join(f"{each.command or 'a daemon'} (pid {each.pid})" for each in left.spared[:EVIDENCE_MAX])
+    more = f" and {len(left.spared) - EVIDENCE_MAX} more" if len(left.spared) > EVIDENCE_MAX else ""
+    return f"; left running, as [bus] spare says: {named}{more}" if named else ""
 
 
 def _evidence(mark: str) -> str:

@@ -4,10 +4,12 @@ Only the holder of the home's lock binds it, so a socket that refuses connection
 """
 
 import asyncio
+import contextlib
 import os
 import socket
 import struct
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -21,11 +23,12 @@ BACKLOG = 1024
 
 
 class UnixDoor:
-    """Args: path: of the socket, short enough. doorkeeper: serves each connection."""
+    """Args: path: of the socket, short enough. doorkeeper: serves each connection. inherited: it listens already."""
 
-    def __init__(self, path: Path, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, path: Path, doorkeeper: Doorkeeper, inherited: socket.socket | None = None) -> None:
         self._path = path
         self._doorkeeper = doorkeeper
+        self._inherited = inherited
         self._inode = (0, 0)
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -38,7 +41,9 @@ class UnixDoor:
             await server.serve_forever()
 
     def remove(self) -> None:
-        """Take the socket file away, if it is still the one we made."""
+        """Take the socket file away, if it is still the one we made: a service manager's stays, and it listens on."""
+        if self._inherited is not None:
+            return
         try:
             found = os.stat(self._path, follow_symlinks=False)
             if (found.st_dev, found.st_ino) == self._inode:
@@ -47,6 +52,8 @@ class UnixDoor:
             pass
 
     async def _listen(self) -> asyncio.AbstractServer:
+        if self._inherited is not None:
+            return await self._listen_on(self._inherited)
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)  # the socket is born 0600: there is no moment at which others could connect
         try:
@@ -56,17 +63,26 @@ class UnixDoor:
         finally:
             os.umask(before)
 
+    async def _listen_on(self, listening: socket.socket) -> asyncio.AbstractServer:
+        """Serve where a service manager listens. asyncio removes a socket's file at its end from Python 3.13 on."""
+        make = asyncio.get_running_loop().create_unix_server
+        session = partial(StreamSession, self._doorkeeper, _admit)
+        if sys.version_info >= (3, 13):
+            with contextlib.suppress(TypeError):  # uvloop has no such argument, and removes nothing
+                return await make(session, sock=listening, backlog=BACKLOG, cleanup_socket=False)
+        return await make(session, sock=listening, backlog=BACKLOG)
+
 
 def _admit(transport: asyncio.Transport) -> PeerCaller | None:
     """This user's own processes, and root's; nobody else's."""
-    pid, uid = _peer(transport.get_extra_info("socket"))
+    pid, uid = peer(transport.get_extra_info("socket"))
     if uid in {os.getuid(), 0}:
         return PeerCaller(pid)
     log.warning("foreign_user_refused", uid=uid, pid=pid)
     return None
 
 
-def _peer(connection: socket.socket) -> tuple[int, int]:
+def peer(connection: socket.socket) -> tuple[int, int]:
     """(pid, uid) of the other end, as the kernel knows it."""
     if sys.platform == "linux":
         pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -15,9 +15,7 @@ KNOWN_HOSTS = (
     "claude", "codex", "gemini", "opencode", "copilot", "cursor-agent", "Runner.Worker", "gitlab-runner",
 )  # fmt: skip
 LATER = {
-    "terminal": "servers in a terminal",
     "state_file": "state files",
-    "spare": "spared daemons",
 }
 BUS_LATER = {"inbox_files": "inbox folders"}
 
@@ -31,7 +29,7 @@ _BUS_TIMES = {
     "keep": 30 * 86_400_000,
 }
 _SERVER_TIMES = {"start_timeout": 300_000, "stop_timeout": 30_000}
-_SERVER_KEYS = {"start", "url", "health", "ready_line", "ports", "prepare", "env", *_SERVER_TIMES}
+_SERVER_KEYS = {"start", "url", "health", "ready_line", "ports", "prepare", "env", "terminal", *_SERVER_TIMES}
 _STEP_TIMEOUT = 120_000
 _STEPS = ("stop", "prepare", "verify")
 _COMMAND_KEYS = {*_STEPS, "step_timeout", "repeatable", "env"}
@@ -64,6 +62,7 @@ class Config(msgspec.Struct, frozen=True):
     revoke_grace: int = _BUS_TIMES["revoke_grace"]
     keep: int = _BUS_TIMES["keep"]
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
+    spare: tuple[tuple[str, ...], ...] = ()
     resources: dict[str, Definition] = {}
 
     def definition(self, key: str) -> Definition:
@@ -95,10 +94,10 @@ def parse_config(text: str, file: str) -> Config:
     reader = _Reader(text, file)
     reader.known(table, {"bus", "resources"}, "")
     bus = reader.table(table, "bus", "")
-    reader.known(bus, {*_BUS_TIMES, "hosts"}, "bus", BUS_LATER)
+    reader.known(bus, {*_BUS_TIMES, "hosts", "spare"}, "bus", BUS_LATER)
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
-    config = msgspec.structs.replace(Config(hosts=hosts), **times)
+    config = msgspec.structs.replace(Config(hosts=hosts, spare=reader.spare(bus)), **times)
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")
@@ -138,9 +137,11 @@ class _Reader:
             self.fail("each of units must be a name of letters, digits, '_', '.', '-'", where, "units")
         lock = config.lock(units)
         if kind is Kind.SERVER:
-            return msgspec.structs.replace(lock, kind=kind, server=self.server(table, where, units))
+            server = msgspec.structs.replace(self.server(table, where, units), spare=config.spare)
+            return msgspec.structs.replace(lock, kind=kind, server=server)
         if kind is Kind.COMMAND:
-            return msgspec.structs.replace(lock, kind=kind, command=self.command(table, where, units))
+            command = msgspec.structs.replace(self.command(table, where, units), spare=config.spare)
+            return msgspec.structs.replace(lock, kind=kind, command=command)
         return lock
 
     def server(self, table: dict[str, Any], where: str, units: tuple[str, ...]) -> ServerDefinition:
@@ -156,6 +157,7 @@ class _Reader:
             prepare=self.string(table, "prepare", where),
             env=self.environment(table, where),
             unit_ports=unit_ports,
+            terminal=self.terminal(table, where),
         )
         if not server.start.strip():
             self.fail('a server needs a start command, such as start = "npm run dev"', where, "start")
@@ -202,12 +204,28 @@ class _Reader:
                     self.fail(f"port {port} is declared by {taken[port]} too: give each server its own", where, "ports")
                 taken[port] = mine
 
+    def terminal(self, table: dict[str, Any], where: str) -> str:
+        value = table.get("terminal", "none")
+        if value not in ("none", "tmux"):
+            self.fail(f'terminal = {value!r} is unknown: "none", or "tmux" for a window', where, "terminal")
+        return str(value)
+
+    def spare(self, table: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+        """Each a program's name, and arguments that it must have: `java GradleDaemon` is two words."""
+        entries = tuple(tuple(entry.split()) for entry in self.strings(table, "spare", "bus"))
+        if any(not entry or "/" in entry[0] for entry in entries):
+            why = 'each of spare must be a program\'s name, without its folder, such as "watchman"'
+            self.fail(why, "bus", "spare")
+        return entries
+
     def known(self, table: dict[str, Any], keys: set[str], where: str, later: dict[str, str] | None = None) -> None:
         for key in table:
             if key in keys:
                 continue
             if later and key in later:
                 self.fail(f"{key!r} ({later[key]}) is not in this version: take it out", where, key)
+            if key == "spare":
+                self.fail("spare is of the whole bus: it belongs under [bus]", where, key)
             close = nearest(key, keys)
             hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(sorted(keys))}"
             self.fail(f"unknown key {key!r}; {hint}", where, key)

@@ -76,11 +76,15 @@ class Desk:
             return control.Welcome("", "", 0, found.why, (), supervisor.config.wait, found.code, exits)
         agent = supervisor.world.registry.living(found.agent)
         if agent is None:
-            return control.Welcome(found.agent, found.how, run_wait_ms=supervisor.config.wait)
+            config = supervisor.config
+            return control.Welcome(found.agent, found.how, run_wait_ms=config.wait, spare=config.spare)
         session.incarnation = hello.incarnation or agent.incarnation
         supervisor.heard(found.agent)
         notices = self._notices(found.agent) if hello.notices else ()
-        return control.Welcome(found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait)
+        return control.Welcome(
+            found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait,
+            spare=supervisor.config.spare,
+        )  # fmt: skip
 
     def hear(self, session: Session, message_id: str, envelope: Envelope) -> Awaitable[None] | None:
         """Take one question and answer it; what takes a moment is returned, to be awaited."""

@@ -212,6 +212,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         notices: unread news as lines, with their ids: the client acks what it has shown.
         run_wait_ms: how long a `bus run` waits for its grant where it was not told.
+        spare: programs that a command's tree may leave behind, see `[bus] spare`.
         code, exit: why nobody was found, for programs.
     """
 
@@ -223,6 +224,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     run_wait_ms: int = 0
     code: str = ""
     exit: int = 0
+    spare: tuple[tuple[str, ...], ...] = ()
 
 
 Answer = (

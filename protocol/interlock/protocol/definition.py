@@ -32,6 +32,8 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         prepare: command line, run in a new owner's worktree before the start; empty: nothing.
         env: variables on top of the user's own, in order.
         unit_ports: ports of a pool, each with `{unit}` in it; a unit's own definition has them among `ports`.
+        terminal: "tmux": it runs in a window that a person can attach to; "none": its output goes to its log alone.
+        spare: daemons that outlive it, neither counted nor stopped: each a program's name, and arguments it must have.
     """
 
     start: str
@@ -44,6 +46,8 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     prepare: str = ""
     env: tuple[tuple[str, str], ...] = ()
     unit_ports: tuple[str, ...] = ()
+    terminal: str = "none"
+    spare: tuple[tuple[str, ...], ...] = ()
 
 
 class CommandDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,6 +60,7 @@ class CommandDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         step_timeout_ms: for each of them.
         repeatable: one that was interrupted may be run again without asking anybody.
         env: variables on top of the user's own, in order.
+        spare: daemons that outlive it, neither counted nor stopped: each a program's name, and arguments it must have.
     """
 
     stop: str = ""
@@ -64,6 +69,7 @@ class CommandDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     step_timeout_ms: int = 2 * 60_000
     repeatable: bool = False
     env: tuple[tuple[str, str], ...] = ()
+    spare: tuple[tuple[str, ...], ...] = ()
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):

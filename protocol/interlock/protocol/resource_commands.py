@@ -209,6 +209,7 @@ class RunCommand(msgspec.Struct, frozen=True):
     Args:
         command: for the user's login shell, in `worktree`; it must end with 0 within `timeout_ms`, its whole tree too.
         env: variables on top of the user's own. url: of the server that is prepared.
+        spare: daemons that outlive it, neither counted nor stopped.
         repeatable: it may be ended at any time, and begun anew.
         launch, keeper: set where one is to be taken up again.
     """
@@ -222,6 +223,7 @@ class RunCommand(msgspec.Struct, frozen=True):
     timeout_ms: int
     env: tuple[tuple[str, str], ...] = ()
     url: str = ""
+    spare: tuple[tuple[str, ...], ...] = ()
     repeatable: bool = False
     launch: str = ""
     keeper: Identity | None = None

@@ -113,13 +113,13 @@ def _order(draft: Draft, unit: Unit, number: int, kind: StepKind, launch: str) -
             worktree, agent = unit.prepared.worktree, unit.prepared.agent
         return RunCommand(
             unit.name, number, kind, _line(command, kind), worktree, agent, command.step_timeout_ms, command.env,
-            repeatable=command.repeatable, launch=launch, keeper=keeper,
+            spare=command.spare, repeatable=command.repeatable, launch=launch, keeper=keeper,
         )  # fmt: skip
     if kind is StepKind.PREPARE:
         assert server is not None
         return RunCommand(
             unit.name, number, kind, server.prepare, worktree, agent, server.start_timeout_ms, server.env, server.url,
-            repeatable=True, launch=launch, keeper=keeper,
+            spare=server.spare, repeatable=True, launch=launch, keeper=keeper,
         )  # fmt: skip
     definition: ServerDefinition | None = server
     if kind is StepKind.STOP or definition is None:

@@ -30,6 +30,7 @@ OTHERS = {
     "cancel": "Leave a queue.",
     "handover": "Give it to the agent that is next.",
     "restart": "Restart the server you hold.",
+    "attach": "Look at a server's window, in this terminal.",
     "leave": "Unregister: what you hold passes on.",
     "agents": "Who is here, alive or not.",
     "ack": "Say that messages have been read.",
@@ -37,6 +38,8 @@ OTHERS = {
     "recover": "Look at a resource in doubt, and set it free.",
     "revoke": "Take a resource back from its owner.",
     "errors": "Every code, and what to do.",
+    "completion": "Complete bus in your shell.",
+    "uninstall": "Remove all that bus has made for you here.",
     "help": "This list: help all. One verb: help VERB.",
 }
 _MODULES = {"help": "help_all"}
@@ -60,6 +63,8 @@ def run(words: list[str], given: Options) -> int:
         if given.json:
             raise Failure(64, "say which command: see bus --help")
         words = ["--help"]
+    if words[:1] == ["--install-completion"]:
+        words, names = ["completion", "--install", *words[1:]], ("completion",)
     if "--version" in words and not verb:
         from importlib.metadata import version
 

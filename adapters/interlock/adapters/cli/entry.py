@@ -36,6 +36,10 @@ def _wants_json(words: list[str]) -> bool:
 
 
 def _run(words: list[str]) -> int:
+    if words[:1] == ["__complete"]:
+        from interlock.adapters.cli import completing
+
+        return completing.run(words[1:])
     given, rest = options.take_options(words)
     if rest and rest[0] in SHORT and not {"--help", "-h"} & set(rest[:2]):
         from interlock.adapters.cli import short

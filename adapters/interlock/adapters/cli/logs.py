@@ -19,7 +19,7 @@ def command(
     """Show the log of a resource's server, or of its last command."""
     from interlock.adapters.cli.output import say_json
 
-    path = _path(resource, unit)
+    path = log_of(resource, unit)
     if Given.options.json:
         say_json({"path": path})
         return 0
@@ -38,7 +38,8 @@ def command(
     return 0
 
 
-def _path(resource: str, unit: str) -> str:
+def log_of(resource: str, unit: str = "") -> str:
+    """The path of the log of a resource's server, or of the one I hold. Raises Failure."""
     from interlock.adapters.cli.asking import body_of
     from interlock.adapters.cli.connection import Connection
 

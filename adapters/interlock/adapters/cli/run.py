@@ -7,12 +7,15 @@ The command keeps this terminal, directory, environment and standard streams. If
 command runs, the keeper ends the command's tree, and the bus sees it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import secrets
 import signal
 import time
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,6 +24,9 @@ from interlock.adapters.cli.connection import Connection, Lost, new_id
 from interlock.adapters.cli.frames import Frame
 from interlock.adapters.cli.options import Failure, fail, say_err
 from interlock.protocol.codes import Exit
+
+if TYPE_CHECKING:
+    from interlock.adapters.launches import Gone
 
 TOLD_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -140,13 +146,13 @@ def _next_news(connection: Connection, key: str, within_s: float) -> Frame:
     return {}
 
 
-def _run(connection: Connection, resource: str, granted: Frame, words: list[str], signals: "_Signals") -> int:
+def _run(connection: Connection, resource: str, granted: Frame, words: list[str], signals: _Signals) -> int:
     import anyio
 
     return anyio.run(_execute, connection, resource, granted, words, signals)
 
 
-async def _execute(connection: Connection, resource: str, granted: Frame, words: list[str], signals: "_Signals") -> int:
+async def _execute(connection: Connection, resource: str, granted: Frame, words: list[str], signals: _Signals) -> int:
     """Start the keeper, have the command admitted, let it go, and bring home how it ended."""
     import anyio
     import msgspec
@@ -161,6 +167,7 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
         result=str(connection.home.launches / f"{launch}.jsonl"),
         launch=launch,
         attached=True,
+        spare=tuple(tuple(words) for words in connection.welcome.get("spare", ())),
     )
     try:
         keeper = await start_keeper(spec, stdin=None, stdout=None, stderr=None, new_session=False)
@@ -197,7 +204,9 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
                             if event.error:
                                 say_err(f"bus: {words[0]}: {event.error.partition(': ')[2] or event.error}")
                             scope.deadline = anyio.current_time() + LEAVE_S
-                        gone = gone or isinstance(event, Gone)
+                        if isinstance(event, Gone):
+                            gone = True
+                            _say_spared(event)
                 tasks.cancel_scope.cancel()
     except* Failure as group:
         _give_back(connection, resource, granted)
@@ -220,6 +229,12 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
     elif gone and not granted.get("shared"):
         _report(connection, granted["key"], launch)
     return code
+
+
+def _say_spared(gone: Gone) -> None:
+    """What lives on behind the command; it counts for nothing, and whoever looks for it knows whose it was."""
+    for each in gone.spared:
+        say_err(f"bus: left running, as [bus] spare says: {each.command or 'a daemon'} (pid {each.pid})")
 
 
 def _variables(connection: Connection, granted: Frame) -> dict[str, str]:

@@ -112,14 +112,15 @@ def _judge(home: Home, word: str) -> bool:
 
 
 def _wait_until_it_serves(home: Home) -> None:
-    """Another one holds the lock: it is coming up, or it hangs."""
+    """Another one holds the lock: it is coming up, or it hangs. Or a service manager starts one for our connection."""
     from interlock.adapters.cli.connection import connect
+    from interlock.adapters.flock import holder, living_holder
 
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         try:
             with connect(str(home.root)) as connection:
-                connection.settimeout(ANSWER_S)
+                connection.settimeout(ANSWER_S if living_holder(home.lock) else START_S)
                 connection.sendall(b'{"to":"supervisor","id":"up","body":{"type":"PING"}}\n')
                 if connection.recv(65536):
                     return
@@ -127,8 +128,6 @@ def _wait_until_it_serves(home: Home) -> None:
             break
         except OSError:
             time.sleep(0.05)
-    from interlock.adapters.flock import holder
-
     pid = holder(home.lock).get("pid", "unknown")
     raise Failure(69, f"a supervisor (pid {pid}) holds {home.lock} but does not answer: end it, or wait for it")
 

@@ -131,6 +131,7 @@ class CommandSteps:
             result=str(self._launching.result(launch)),
             launch=launch,
             stop_timeout_ms=STOP_TIMEOUT_MS,
+            spare=order.spare,
         )
         output = self._launching.open_log(launch)
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}

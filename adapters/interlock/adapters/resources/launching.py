@@ -94,6 +94,8 @@ def has_failed(result: LaunchResult) -> bool:
 
 def how(result: LaunchResult) -> str:
     """How a command ended, in a few words."""
+    if result.closed:
+        return "because its window was closed"
     if result.signal is not None:
         return f"by signal {result.signal}"
     return f"with code {result.code}" if result.code is not None else "without a word"

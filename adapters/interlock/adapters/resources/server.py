@@ -35,6 +35,7 @@ from interlock.adapters.resources.launching import (
     login_shell,
 )
 from interlock.adapters.stopping import stop_tree
+from interlock.adapters.terminals import open_window
 from interlock.protocol.durations import format_duration
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STRANGER_PROBE_MS
@@ -185,17 +186,22 @@ class ServerSteps:
             result=str(self._result(launch)),
             launch=launch,
             stop_timeout_ms=order.definition.stop_timeout_ms,
+            log=str(self._log(launch)) if order.definition.terminal == "tmux" else "",
+            spare=order.definition.spare,
         )
         output = self._launching.open_log(launch)
         try:
-            keeper = await start_keeper(
-                spec,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                new_session=True,
-                umask=self._umask,
-            )
+            if spec.log:
+                keeper = await open_window(self._home, spec, title=short_name(key), umask=self._umask)
+            else:
+                keeper = await start_keeper(
+                    spec,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    new_session=True,
+                    umask=self._umask,
+                )
         finally:
             os.close(output)
         await self._launching.let_go(key, order.unit, order.step, launch, keeper, running.go)
