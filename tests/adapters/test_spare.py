@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from msgspec.structs import replace
 from tests.adapters.test_keeper import PATIENCE_S, Launch, Output, known
@@ -145,6 +146,8 @@ def test_a_program_matches_by_its_whole_name_and_the_arguments_asked_for(entry: 
     sleep = os.path.realpath(shutil.which("sleep") or "/bin/sleep")
     process = subprocess.Popen(["/x/my-name", "600", "0"], executable=sleep)
     try:
+        while not psutil.Process(process.pid).cmdline():
+            pass  # the kernel has its words a moment after Popen returns
         assert keeper_file.matches(process.pid, (["other"], entry)) is is_it
     finally:
         process.kill()

@@ -96,7 +96,6 @@ def test_windows_and_spared_daemons_reach_the_server_s_definition() -> None:
         (SERVER + "ports = [true]\n", 4, "numbers from 1 to 65535"),
         (SERVER + 'ports = ["80"]\n', 4, "numbers from 1 to 65535"),
         (SERVER + 'start_timeout = "soon"\n', 4, "'soon' is no duration"),
-        (SERVER + 'terminal = "tmux"\n', 4, "not in this version"),
         (SERVER + 'prepare = 3\n', 4, "prepare must be a text"),
         (SERVER + 'prepar = "npm ci"\n', 4, "did you mean 'prepare'?"),
         (SERVER + 'env = "A=1"\n', 4, "'env' must be a table"),
