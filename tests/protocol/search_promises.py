@@ -330,6 +330,8 @@ def _orders(world: World, command: ResourceCommand, outcome: Outcome[Resource, R
         if isinstance(event, StepStarted):
             hold_to("every step that is begun is ordered", event.step in ordered, event)
     for order in outcome.steps:
+        if isinstance(order, RunStep) and order.kind is not StepKind.START:
+            hold_to("what is stopped or looked at is there", order.server is not None, order)
         if isinstance(order, Go):
             world = _goes(world, outcome.state.unit(order.unit), outcome.state.definition)
     return world

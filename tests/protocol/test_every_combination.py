@@ -273,6 +273,10 @@ def prepare_for_another(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(resource_handover, "next_kind", hasty)
 
 
+def look_at_what_has_died(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(resource_steps, "_still", lambda draft, unit, kind: kind)
+
+
 def answer_twice(plant: pytest.MonkeyPatch) -> None:
     answer = Draft.answer
 
@@ -324,6 +328,7 @@ MUTANTS: list[tuple[Plant, Config, int, str]] = [
     (skip_the_stop, BOARD, 9, "nothing is started before the last server is proved gone"),
     (skip_the_look, BOARD, 5, "GRANTED: its server lives"),
     (prepare_for_another, PREPARED, 6, "a server starts where it was prepared"),
+    (look_at_what_has_died, WEB, 7, "what is stopped or looked at is there"),
     (answer_twice, LOCK, 2, "answered exactly once"),
     (answer_nothing, LOCK, 2, "answered exactly once"),
     (change_without_a_record, LOCK, 6, "restart is replay"),

@@ -119,6 +119,8 @@ RESTARTED = [
     Row("an abort is ordered again", f"{UP}; 2s ann CANCEL loop", "3s restart", "", "", "draining", S, "start - adopting s1, abort"),
     Row("an abort of what had not begun is over", f"{STARTING}; 1s ann CANCEL loop; 1s bob REQUEST loop /w2", "2s restart", "step_undone step_started", "", "preparing bob", S, "start /w2"),
     Row("a start that nobody wants is not begun again", f"{RESTART_STARTING}; 6s ann RELEASE loop", "7s restart", "step_undone step_started", "", "preparing bob", S, "start /w2"),
+    Row("a look at what has died meanwhile is a start", f"{VERIFYING}; 5s server dies", "6s restart", "step_started", "", "preparing bob", S, "start /w1"),
+    Row("… and a stop of what is left", f"{VERIFYING}; 5s server leaves a child", "6s restart", "step_started", "", "preparing bob", S, "stop /w1"),
     Row("a hold stays as it is", HELD, "3s restart", "", "", "held ann", S, ""),
     Row("another boot keeps holds and places", WAITED, "9m boot", "", "", "held ann [bob]", S, ""),
 ]  # fmt: skip

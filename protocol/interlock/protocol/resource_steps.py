@@ -93,7 +93,7 @@ def resume(draft: Draft) -> None:
             why = "it was no longer wanted and had not begun"
             draft.event(StepUndone(unit.name, step.number, step.kind, why, untouched=True))
         else:
-            start_step(draft, unit, step.kind, restart=step.restart, halt=step.halt)
+            start_step(draft, unit, _still(draft, unit, step.kind), restart=step.restart, halt=step.halt)
 
 
 def may_run_again(draft: Draft, unit: Unit, *, proved: bool) -> bool:
@@ -103,6 +103,12 @@ def may_run_again(draft: Draft, unit: Unit, *, proved: bool) -> bool:
 
 
 # --- straight helpers ---------------------------------------------------------------------
+def _still(draft: Draft, unit: Unit, kind: StepKind) -> StepKind:
+    """What a step is begun again as: a server that died under the look is not looked at any more."""
+    died = draft.state.definition.kind is Kind.SERVER and (unit.server is None or not unit.server.alive)
+    return anew_kind(draft, unit) or kind if kind is StepKind.VERIFY and died else kind
+
+
 def _order(draft: Draft, unit: Unit, number: int, kind: StepKind, launch: str) -> Order:
     """The order for a step. What is ended is ended with the definition it was begun with."""
     keeper = unit.step.keeper if unit.step is not None else None
