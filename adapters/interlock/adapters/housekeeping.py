@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from interlock.adapters.paths import Home
+from interlock.adapters.survivors import survivors
 from interlock.coordinator.world import World
 
 RESULTS_KEPT_MS = 24 * 3_600_000  # a result that no state refers to any more is evidence for a day
@@ -19,6 +20,7 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
         keep_ms: how long logs are kept (`[bus] keep`).
     """
     known, removed = set(_launches(world)), 0
+    alive = {each.launch for each in survivors(home)}  # nobody knows of it, but only its report tells whose it is
     for folder, suffix, kept_ms in ((home.launches, ".jsonl", RESULTS_KEPT_MS), (home.logs, ".log", keep_ms)):
         before_s = time.time() - kept_ms / 1000
         for entry in os.scandir(folder):
@@ -26,7 +28,8 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
             if not dot or name in known or name == "supervisor":
                 continue
             with contextlib.suppress(OSError):
-                if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before_s:
+                old = entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before_s
+                if old and name not in alive:
                     os.unlink(entry.path)
                     removed += 1
     return removed

@@ -22,7 +22,6 @@ LATER = {
     "stop": "the kind 'command'",
     "verify": "the kind 'command'",
     "step_timeout": "the kind 'command'",
-    "state_file": "state files",
     "spare": "spared daemons",
 }
 BUS_LATER = {"revoke_grace": "a grace period", "inbox_files": "inbox folders"}
@@ -54,6 +53,7 @@ class Config(msgspec.Struct, frozen=True):
     keep: int = _BUS_TIMES["keep"]
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
     resources: dict[str, Definition] = {}
+    state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
 
     def definition(self, key: str) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times."""
@@ -89,8 +89,10 @@ def parse_config(text: str, file: str) -> Config:
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")
     resources: dict[str, Definition] = {}
+    state_files: dict[str, str] = {}
     ports: dict[int, str] = {}
     for name in declared:
+        reader.state_file(name, reader.table(declared, name, "resources"), state_files)
         resources[f"machine/{name}"] = reader.resource(name, reader.table(declared, name, "resources"), config)
         for port in getattr(resources[f"machine/{name}"].server, "ports", ()):
             if port in ports:
@@ -100,7 +102,7 @@ def parse_config(text: str, file: str) -> Config:
                     "ports",
                 )
             ports[port] = name
-    return msgspec.structs.replace(config, resources=resources)
+    return msgspec.structs.replace(config, resources=resources, state_files=state_files)
 
 
 class _Reader:
@@ -120,7 +122,7 @@ class _Reader:
             self.fail("the kind 'command' is not in this version: declare a lock, and run with bus run", where, "kind")
         if kind not in ("lock", "server"):
             self.fail(f"kind = {kind!r} is unknown: lock or server", where, "kind")
-        self.known(table, {"kind", "units", *(_SERVER_KEYS if kind == "server" else ())}, where, LATER)
+        self.known(table, {"kind", "units", "state_file", *(_SERVER_KEYS if kind == "server" else ())}, where, LATER)
         units = tuple(self.strings(table, "units", where)) or ("",)
         if len(units) > UNITS_MAX or len(set(units)) < len(units):
             self.fail(f"units must be different, at most {UNITS_MAX}", where, "units")
@@ -145,6 +147,19 @@ class _Reader:
             if address and not re.match(r"https?://[^\s/]", address):
                 self.fail(f"{key} = {address!r} is no http address", where, key)
         return msgspec.structs.replace(config.lock(), kind=Kind.SERVER, server=server)
+
+    def state_file(self, name: str, table: dict[str, Any], known: dict[str, str]) -> None:
+        """Where the state is shown: relative to the folder of the file that says so."""
+        where, path = f"resources.{name}", self.string(table, "state_file", f"resources.{name}")
+        if not path:
+            return
+        if "~" in path[:1] or ".." in path.split("/") or not path.endswith(".md"):
+            why = f"state_file = {path!r} must be the path of a .md file, absolute or below this file's folder"
+            self.fail(why, where, "state_file")
+        full = path if path.startswith("/") else f"{self._file.rpartition('/')[0]}/{path}"
+        if full in known.values():
+            self.fail(f"{path} is another resource's state_file too: give each its own", where, "state_file")
+        known[f"machine/{name}"] = full
 
     def known(self, table: dict[str, Any], keys: set[str], where: str, later: dict[str, str] | None = None) -> None:
         for key in table:

@@ -54,6 +54,7 @@ class Desk:
         self._version = version
         self._home = home
         self._go_down = go_down
+        self._told: set[str] = set()  # agents that have heard of the recovery
 
     def welcome(self, session: Session, hello: Hello) -> control.Welcome:
         """Find out who opens a session, count it as a sign of life, and show unread news."""
@@ -68,6 +69,9 @@ class Desk:
             user=hello.user,
         )
         session.agent, session.how = found.agent, found.how
+        if supervisor.recovery and found.agent not in self._told:
+            self._told.add(found.agent)
+            session.notes.append(supervisor.recovery)
         if not found.agent:
             session.nobody = Refused(found.code, found.why)
             exits = int(exit_code(found.code))
@@ -97,7 +101,7 @@ class Desk:
 
         match question:
             case control.Ping():
-                say(control.Pong(self._version, self._supervisor.pid, self._home))
+                say(control.Pong(self._version, self._supervisor.pid, self._home, recovery=self._supervisor.recovery))
             case control.AskStatus(resource):
                 say(self._status(resource))
             case control.AskAgents():

@@ -9,6 +9,12 @@ from typing import Protocol
 
 import msgspec
 
+# What ends every sentence about a database that cannot be used. It loses no resource to two owners: see recovery.py.
+SET_ASIDE = (
+    "put a good copy in its place, or set it aside with bus up --recover, which keeps it, loses unread messages, "
+    "and gives nothing away before a person confirms"
+)
+
 
 class Row(msgspec.Struct, frozen=True):
     """One batch record as it is kept.

@@ -182,10 +182,13 @@ class EvidenceReply(msgspec.Struct, frozen=True, tag="EVIDENCE"):
 
 
 class Pong(msgspec.Struct, frozen=True, tag="PONG"):
+    """`recovery`: why this supervisor began with a recovery, and what is to be done; empty: it did not."""
+
     version: str
     pid: int
     home: str
     ready: bool = True
+    recovery: str = ""
 
 
 class GoingDown(msgspec.Struct, frozen=True, tag="GOING_DOWN"):

@@ -3,9 +3,9 @@
 resource_requests.py   agents' messages            resource_events.py   the facts
 resource_handover.py   a free unit and its steps   resource_evolve.py   what each fact changes
 resource_waiting.py    polls and claims            resource_state.py    what there is
+resource_recovery.py   what a person has to confirm
 """
 
-from interlock.protocol.codes import Code
 from interlock.protocol.messages import (
     Cancel,
     Extend,
@@ -19,6 +19,7 @@ from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
     Define,
+    Doubt,
     Heard,
     LaunchGone,
     LaunchUp,
@@ -39,7 +40,6 @@ from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
     DefinitionPending,
     Finished,
-    Recovered,
     ResourceEvent,
 )
 from interlock.protocol.resource_handover import (
@@ -55,6 +55,7 @@ from interlock.protocol.resource_handover import (
     step_result,
     stop_servers,
 )
+from interlock.protocol.resource_recovery import doubt, recover
 from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, release, request, restart
 from interlock.protocol.resource_state import (
     Resource,
@@ -105,7 +106,9 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
         case StopServers():
             stop_servers(draft)
         case Recover():
-            _recover(draft, command)
+            recover(draft, command)
+        case Doubt():
+            doubt(draft, command)
         case Sync(_, sender):
             draft.answer(sender, Released(draft.state.key, draft.state.key))
         case Tick():
@@ -171,19 +174,3 @@ def _launch_gone(draft: Draft, gone: LaunchGone) -> None:
     elif unit.ticket.run:
         code = f"with code {gone.code}" if gone.code is not None else "before it began"
         release_hold(draft, unit, f"its command ended {code}")
-
-
-def _recover(draft: Draft, command: Recover) -> None:
-    doubtful = [u for u in draft.state.units if u.state is UnitState.RECOVERY_REQUIRED]
-    still = [unit for unit in doubtful if unit.launches or unit.step is not None]
-    for unit in doubtful:
-        if unit not in still:
-            draft.event(Recovered(unit.name, command.sender))
-    if len(doubtful) > len(still):
-        draft.answer(command.sender, Released(draft.state.key, draft.state.key))
-    elif still:
-        which = [f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values()]
-        why = f"{', '.join(which) or 'a step'} still runs there: confirm again once that has ended"
-        draft.refuse(command.sender, Code.RESOURCE_BUSY, why)
-    else:
-        draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")

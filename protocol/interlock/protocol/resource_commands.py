@@ -5,7 +5,7 @@ import msgspec
 from interlock.protocol.definition import Definition, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.messages import Cancel, Extend, Release, Request, Restart
-from interlock.protocol.resource_state import Server, StepKind
+from interlock.protocol.resource_state import Remains, Server, StepKind
 
 
 # --- from agents --------------------------------------------------------------------------
@@ -77,6 +77,18 @@ class Recover(msgspec.Struct, frozen=True):
 
     id: str
     sender: str
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """The database was lost: whatever this resource was used for, a person has to say that it has ended.
+
+    Args:
+        why: one sentence, the same for all units.
+        remains: by unit, where anything is known.
+    """
+
+    why: str
+    remains: dict[str, Remains] = {}
 
 
 class Sync(msgspec.Struct, frozen=True):
@@ -161,7 +173,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Sync
+    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Doubt | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 

@@ -102,7 +102,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             unit = resource.unit(name)
             assert unit.server is not None
             return _set(resource, unit, server=None if gone else replace(unit.server, alive=False))
-        case RecoveryRequired(name, why, at_ms, agent, request_id, launch):
+        case RecoveryRequired(name, why, at_ms, agent, request_id, launch, remains):
             unit = resource.unit(name)
             if unit.ticket is not None and unit.state is UnitState.PREPARING:
                 resource = _enqueue(resource, unit.ticket)
@@ -113,6 +113,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 name, UnitState.RECOVERY_REQUIRED, why=why, server=server, step=unit.step if launch else None,
                 launches=_without(unit.launches, launch),
             )  # fmt: skip
+            if remains is not None:
+                doubtful = replace(doubtful, server=remains.server, step=None, launches=remains.launches)
             return _put(resource, doubtful)
         case Recovered(name):
             server = resource.unit(name).server

@@ -40,7 +40,7 @@ from interlock.protocol.resource_events import (
     TicketCancelled,
 )
 from interlock.protocol.resource_events import Down as WentDown
-from interlock.protocol.resource_state import Server, StepKind, Ticket, Unit, UnitState, first_grantable
+from interlock.protocol.resource_state import Remains, Server, StepKind, Ticket, Unit, UnitState, first_grantable
 from interlock.protocol.resource_waiting import arm
 
 
@@ -222,11 +222,11 @@ def start_step(draft: Draft, unit: Unit, kind: StepKind, *, ticket: Ticket | Non
     draft.order(_run_step(draft, draft.state.unit(unit.name), number, kind, ""))
 
 
-def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "") -> None:
+def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "", remains: Remains | None = None) -> None:
     """Stop here until a person has looked: nothing is proved, so nothing is free. `launch`: the command in doubt."""
     ticket = unit.ticket
     agent, request_id = (ticket.agent, ticket.request_id) if ticket is not None else ("", "")
-    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id, launch))
+    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id, launch, remains))
     if launch:
         draft.abort(unit)
     if ticket is not None and unit.state is UnitState.HELD:
