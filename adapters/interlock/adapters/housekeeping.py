@@ -3,9 +3,9 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
 
 from interlock.adapters.paths import Home
+from interlock.adapters.sqlite_copy import COPY_PREFIX
 from interlock.adapters.survivors import survivors
 from interlock.coordinator.world import World
 
@@ -19,7 +19,7 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
         world: as replayed; what it knows of is left alone.
         keep_ms: how long logs are kept (`[bus] keep`).
     """
-    known, removed = set(_launches(world)), 0
+    known, removed = set(world.launches()), 0
     alive = {each.launch for each in survivors(home)}  # nobody knows of it, but only its report tells whose it is
     for folder, suffix, kept_ms in ((home.launches, ".jsonl", RESULTS_KEPT_MS), (home.logs, ".log", keep_ms)):
         before_s = time.time() - kept_ms / 1000
@@ -32,15 +32,17 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
                 if old and name not in alive:
                     os.unlink(entry.path)
                     removed += 1
+    removed += _unfinished_copies(home)
     return removed
 
 
-def _launches(world: World) -> Iterator[str]:
-    """Every launch that some state still speaks of."""
-    for resource in world.resources.values():
-        for unit in resource.units:
-            yield from unit.launches
-            if unit.server is not None:
-                yield unit.server.launch
-            if unit.step is not None and unit.step.launch:
-                yield unit.step.launch
+def _unfinished_copies(home: Home) -> int:
+    """Backups that nobody took away."""
+    before_s, removed = time.time() - RESULTS_KEPT_MS / 1000, 0
+    for entry in os.scandir(home.root):
+        with contextlib.suppress(OSError):
+            is_copy = entry.name.startswith(COPY_PREFIX) and entry.is_file(follow_symlinks=False)
+            if is_copy and entry.stat(follow_symlinks=False).st_mtime < before_s:
+                os.unlink(entry.path)
+                removed += 1
+    return removed

@@ -27,6 +27,7 @@ from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.process import identify
 from interlock.adapters.sqlite import SqliteStore
+from interlock.adapters.sqlite_copy import SqliteCopy
 from interlock.adapters.state_files import StateFiles
 from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
@@ -132,10 +133,10 @@ class Service:
             await states.finish()
             ended_well = True
         except* Unusable as group:
-            raise CannotServe(Exit.IO, str(group.exceptions[0])) from None
+            raise CannotServe(Exit.IO, str(_first(group))) from None
         except* (NotWritten, Unknown) as group:
-            log.error("journal_ended", why=str(group.exceptions[0]))
-            raise CannotServe(Exit.IO, f"the journal cannot go on: {group.exceptions[0]}") from None
+            log.error("journal_ended", why=str(_first(group)))
+            raise CannotServe(Exit.IO, f"the journal cannot go on: {_first(group)}") from None
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
@@ -180,6 +181,7 @@ class Service:
         desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
         router = Router(supervisor, desk)
         desk.joiner = router
+        desk.copy = partial(SqliteCopy, self._home)
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         return supervisor
 
@@ -221,6 +223,13 @@ class Service:
             self._problem = self._reconfigure(supervisor)
         if self._problem:
             session.notes.append(self._problem)
+
+
+def _first(error: BaseException) -> BaseException:
+    """What was raised, out of the groups of the tasks in which it was."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _inode(path: Path) -> tuple[int, int]:

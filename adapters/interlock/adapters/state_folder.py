@@ -3,7 +3,7 @@
     shared-resources/<resource>.md    one a resource, see coordinator/state_text.py
     shared-resources/.numbers         the high-water mark
 
-Nothing is followed, nothing that the bus did not write is written over or removed.
+Nothing is followed, and nothing that the bus did not write is removed, or written over outside of this folder.
 """
 
 import os
@@ -34,17 +34,27 @@ class StateFolder:
 
     def look(self) -> Found:
         """All that is there at the start of a supervisor; what a killed one was writing is swept away."""
-        files: dict[str, StateFacts | None] = {}
         with _Folder(self.path) as folder:
             for entry in os.scandir(folder):
                 if entry.name.startswith(private_files.TEMPORARY):
                     os.unlink(entry.name, dir_fd=folder)
+        found = self.read()
+        return Found(found.mark, found.files, survivors(self._home))
+
+    def read(self) -> Found:
+        """The mark and the files. Changes nothing."""
+        files: dict[str, StateFacts | None] = {}
+        folder = private_files.open_folder(self.path)
+        try:
+            for entry in os.scandir(folder):
                 key = key_of_state_file(entry.name)
                 if key is not None and len(files) < RESOURCES_LIVE_MAX:
                     facts = state_text.read(private_files.read_whole(folder, entry.name, STATE_FILE_BYTES_MAX) or b"")
                     files[key] = facts if facts is not None and facts.key == key else None
             mark = _mark(private_files.read_whole(folder, NUMBERS, MARK_BYTES_MAX) or b"")
-        return Found(mark, files, survivors(self._home))
+        finally:
+            os.close(folder)
+        return Found(mark, files)
 
     def inode(self) -> tuple[int, int]:
         """What tells this folder from another one under its name; (0, 0) where there is none."""

@@ -9,8 +9,10 @@ import msgspec
 from interlock.coordinator import views
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
+from interlock.coordinator.log_care import back_up, verify
 from interlock.coordinator.naming import Names
 from interlock.coordinator.session import Frame, Session
+from interlock.coordinator.store import Copy
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
 from interlock.coordinator.tickets import Tickets
@@ -46,6 +48,7 @@ class Desk:
     """One per bus. Args: version, home: for PING. go_down: called once with whether servers stop too."""
 
     joiner: Joiner
+    copy: Callable[[], Copy]  # where a backup goes
 
     def __init__(self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None]) -> None:
         self._supervisor = supervisor
@@ -102,6 +105,13 @@ class Desk:
         match question:
             case control.Ping():
                 say(control.Pong(self._version, self._supervisor.pid, self._home, recovery=self._supervisor.recovery))
+            case control.Verify():
+                return verify(self._supervisor.journal, session, say)
+            case control.BackUp():
+                at_ms = self._supervisor.clock.wall_ms()
+                return back_up(self._supervisor.journal, self.copy(), session, at_ms, say)
+            case control.AskHealth():
+                say(self._health())
             case control.AskStatus(resource):
                 say(self._status(resource))
             case control.AskAgents():
@@ -227,6 +237,12 @@ class Desk:
                 }
             )
         return control.AgentsReply(tuple(rows))
+
+    def _health(self) -> control.Health:
+        supervisor = self._supervisor
+        frozen, launches = supervisor.dispatcher.frozen(), tuple(supervisor.world.launches())
+        problem = supervisor.states.problem
+        return control.Health(self._version, supervisor.pid, supervisor.recovery, frozen, problem, launches)
 
     def _logs(self, session: Session, called: str) -> control.LogsReply | Refused:
         keys = [self.names.resolve(called)] if called else self._supervisor.resources_of(session.agent)

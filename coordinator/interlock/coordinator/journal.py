@@ -8,7 +8,7 @@ nobody can say, the journal ends, and with it the supervisor: the next one repla
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import anyio
 import msgspec
@@ -146,6 +146,14 @@ class Journal:
         """Records that hold events numbered after `after_seq`, oldest first."""
         rows = await self._store.rows_from_seq(after_seq + 1, limit)
         return [records.decode(row.body) for row in rows]
+
+    async def rows(self, after_index: int, limit: int) -> Sequence[Row]:
+        """As they are stored, after that index. Raises Unusable or Unknown."""
+        return await self._store.rows(after_index, limit)
+
+    async def snapshot(self) -> Snapshot | None:
+        """As it is stored."""
+        return await self._store.snapshot()
 
     def _replay(self, row: Row) -> None:
         """Nothing is read of a row before its hash is checked: a broken one may hold anything."""

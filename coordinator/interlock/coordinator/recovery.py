@@ -26,7 +26,7 @@ from interlock.protocol.envelope import wire_time
 from interlock.protocol.limits import NUMBERS_RESERVED
 from interlock.protocol.names import short_name
 from interlock.protocol.resource_commands import Doubt
-from interlock.protocol.resource_state import Launch, Remains, Server, Unit
+from interlock.protocol.resource_state import Launch, Remains, Server, Unit, UnitState
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -48,9 +48,11 @@ def judge(world: World, found: Found) -> str:
     if world.lost:
         return world.lost
     if not world.index:
-        return "bus.db was gone or empty" if found.mark or found.files or found.survivors else ""
+        # A mark without a name is of a first start that was killed before its first record: nobody was given anything.
+        had_one = (found.mark is not None and found.mark.bus) or found.files or found.survivors
+        return "the database was lost (bus.db was gone or empty)" if had_one else ""
     mark = found.mark
-    if mark is not None and world.bus and mark.bus != world.bus:
+    if mark is not None and mark.bus and world.bus and mark.bus != world.bus:
         raise Unusable(f"bus.db is not the database that shared-resources/ belongs to: {SET_ASIDE}")
     seen = [each.seq for each in found.files.values() if each is not None and each.bus == world.bus]
     ahead = max([*seen, mark.seq if mark is not None else 0])
@@ -77,13 +79,13 @@ async def rebuild(supervisor: Supervisor, found: Found) -> str:
     Returns:
         One sentence for whoever comes next.
     """
-    world, why = supervisor.world, f"the database was lost ({supervisor.world.lost})"
+    world, why = supervisor.world, supervisor.world.lost
     past = [key for key, resource in world.resources.items() if not resource.is_idle()]
     told = {each.resource for each in found.survivors if each.resource}
     keys = dict.fromkeys([*supervisor.config.resources, *sorted(found.files), *past, *sorted(told)])
     for key in keys:
         supervisor.define(key)
-        remains = remains_of(key, found, supervisor.config.definition(key))
+        remains = remains_of(key, found, supervisor.config.definition(key), why)
         supervisor.tell(key, Doubt(why, remains))
     await supervisor.dispatcher.quiet()
     await supervisor.record(Rebuilt(len(keys)))
@@ -94,8 +96,8 @@ async def rebuild(supervisor: Supervisor, found: Found) -> str:
     return _sentence(f"{why}: {gone} are gone", [_called(key, supervisor) for key in keys])
 
 
-def remains_of(key: str, found: Found, definition: Definition) -> dict[str, Remains]:
-    """By unit: what is known of its old use, and what of it still lives."""
+def remains_of(key: str, found: Found, definition: Definition, why: str = "") -> dict[str, Remains]:
+    """By unit: what is known of its old use, and what of it still lives. `why` is said beside it already."""
     facts = found.files.get(key)
     then = {unit.name: unit for unit in facts.units} if facts is not None else {}
     servers, launches = _survivors(key, facts, found, definition)
@@ -108,7 +110,7 @@ def remains_of(key: str, found: Found, definition: Definition) -> dict[str, Rema
             launch: each for launch, (where, each) in launches.items() if where == name or (
                 name == first and where not in definition.units)
         }  # fmt: skip
-        known = _known(facts, unit, server, mine, unreadable=key in found.files and facts is None)
+        known = _known(facts, unit, server, mine, unreadable=key in found.files and facts is None, why=why)
         remains[name] = Remains(known, server, mine)
     return remains
 
@@ -140,15 +142,18 @@ def _survivors(
 
 
 def _known(
-    facts: StateFacts | None, unit: Unit | None, server: Server | None, launches: dict[str, Launch], *, unreadable: bool
-) -> str:
+    facts: StateFacts | None, unit: Unit | None, server: Server | None, launches: dict[str, Launch], *,
+    unreadable: bool, why: str,
+) -> str:  # fmt: skip
     """What a person should know before confirming, in one line."""
     parts = []
     if unreadable:
         parts.append("its state file cannot be read")
     if facts is not None and unit is not None:
         at = f"when its state file was written ({wire_time(facts.at_ms)})"
-        if unit.ticket is not None:
+        if unit.state is UnitState.RECOVERY_REQUIRED:  # nobody had confirmed: what was known then is known now
+            parts.append(unit.why.removeprefix(why).removeprefix("; ") or f"{unit.state} {at}")
+        elif unit.ticket is not None:
             what = f' for "{one_line(unit.ticket.purpose)}"' if unit.ticket.purpose else ""
             where = f" from {one_line(unit.ticket.worktree)}" if unit.ticket.worktree != "-" else ""
             parts.append(f"{unit.state} by {unit.ticket.agent}{where}{what}, fence {unit.fence}, {at}")

@@ -16,7 +16,7 @@ from interlock.protocol.resource_state import Resource, Unit, UnitState
 
 FIRST_LINE = "<!-- Written by the bus (Interlock), and written over by it: a change here changes nothing. -->"
 _LAST_LINE = ("<!-- state: ", " -->")
-_MARKS = str.maketrans({each: f"\\{each}" for each in "\\|<>`*_[]#"})
+_MARKS = str.maketrans({**{each: f"\\{each}" for each in "\\|`*_[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
 def facts_of(resource: Resource, *, bus: str, seq: int, through: int, at_ms: int) -> StateFacts:
@@ -34,7 +34,7 @@ def write(facts: StateFacts, definition: Definition, log_folder: str) -> bytes:
         definition: of the resource. log_folder: where servers' logs lie.
     """
     lines = [FIRST_LINE, f"# {short_name(facts.key)}", "", *_for_people(facts, definition, log_folder), ""]
-    state = msgspec.json.encode(facts).decode().replace("<", "\\u003c").replace(">", "\\u003e")
+    state = "".join(map(_harmless, msgspec.json.encode(facts).decode()))
     return "\n".join([*lines, state.join(_LAST_LINE), ""]).encode("utf-8", "backslashreplace")
 
 
@@ -53,6 +53,13 @@ def read(data: bytes) -> StateFacts | None:
 def is_ours(data: bytes) -> bool:
     """A file that begins like this may be written over: it is empty, or the bus wrote it."""
     return not data or data.startswith(FIRST_LINE.encode())
+
+
+def _harmless(character: str) -> str:
+    """Of JSON: what could end a comment or a line is written as its number."""
+    if character not in "<>" and (character.isprintable() or ord(character) > 0xFFFF):
+        return character
+    return f"\\u{ord(character):04x}"
 
 
 def _for_people(facts: StateFacts, definition: Definition, log_folder: str) -> Iterator[str]:

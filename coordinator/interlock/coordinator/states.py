@@ -72,6 +72,7 @@ class States(Protocol):
     """What the coordinator needs of it. Nothing but `cover` and `reserve_numbers` waits."""
 
     numbers_through: int
+    problem: str  # what cannot be written at present
 
     def covers(self, key: str) -> bool:
         """Its file exists, durably."""
@@ -90,6 +91,7 @@ class NoStates:
     """A bus that keeps none, for tests of other things."""
 
     numbers_through = 1 << 62
+    problem = ""
 
     def covers(self, key: str) -> bool:
         return True

@@ -44,6 +44,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Copy(Protocol):
+    """A copy of a store on its way to a file of its own. `close` without `finish` leaves nothing behind."""
+
+    async def add(self, rows: Sequence[Row]) -> None:
+        """Take these rows, which follow those before. Raises OSError."""
+
+    async def finish(self, snapshot: Snapshot | None) -> str:
+        """Make it whole and durable; returns its path. Raises OSError."""
+
+    async def close(self) -> None:
+        """Let go of it, from whatever state."""
+
+
 class NotWritten(Exception):
     """The row is certainly not on disk (refused, disk full). `full` says that waiting may help."""
 

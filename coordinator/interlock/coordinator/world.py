@@ -1,5 +1,6 @@
 """The world: every machine's state as the committed records make it. Replay and life come through the same door."""
 
+from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
@@ -106,12 +107,22 @@ class World(msgspec.Struct):
                     case CameUp(term, _, bus, lost):
                         self.term, self.bus, self.lost = term, bus or self.bus, lost or self.lost
                     case Copied(at_ms):
-                        self.lost = f"bus.db is a backup made at {wire_time(at_ms)}"
+                        self.lost = f"bus.db is a backup made at {wire_time(at_ms)}, what came later is not known"
                     case Rebuilt():
                         self.lost = ""
         else:
             facts: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
             self._keep(actor, fold(evolve_resource, self.resource(actor), facts))
+
+    def launches(self) -> Iterator[str]:
+        """Every launch that some state still speaks of."""
+        for resource in self.resources.values():
+            for unit in resource.units:
+                yield from unit.launches
+                if unit.server is not None:
+                    yield unit.server.launch
+                if unit.step is not None and unit.step.launch:
+                    yield unit.step.launch
 
     def has_room_for(self, key: str) -> bool:
         """Another key can live: it does, or there is room, or one that is idle can make some."""
