@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC240 - looking at a small file blocks nothing: these tests run alone in their loop.
 
 import os
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,7 +66,7 @@ async def until(home: Home, name: str, says: str) -> str:
     path = home.states / name
     with anyio.fail_after(10):
         while True:
-            text = path.read_text() if path.exists() else ""
+            text = path.read_text() if stat.S_ISREG(path.lstat().st_mode if os.path.lexists(path) else 0) else ""
             if says in text:
                 return text
             await anyio.sleep(0.005)  # polls: files tell nobody

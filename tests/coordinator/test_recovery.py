@@ -97,7 +97,7 @@ def test_the_evidence_says_who_had_it_and_who_waited() -> None:
 
     [remains] = remains_of("machine/r", Found(None, file(known)), Config().lock()).values()
 
-    assert 'held by ann from /w1 for "try it", fence 5' in remains.known
+    assert 'held, fence 5, by ann from /w1 for "try it"' in remains.known
     assert "400 waited: w0, w1" in remains.known
     assert "w9" not in remains.known
 
@@ -200,7 +200,7 @@ async def test_a_person_sets_it_free_and_then_all_is_as_ever() -> None:
         a, person = bus.client("a"), bus.client("person")
         await a.ask("REQUEST machine/r - x")
         evidence = await person.ask({"type": "RECOVER", "resource": "machine/r"}, to="supervisor")
-        assert "held by ann" in evidence["why"][0]
+        assert "by ann" in evidence["why"][0]
         recover = {"type": "RECOVER", "resource": "machine/r", "code": evidence["code"]}
         assert (await person.ask(recover, to="supervisor"))["type"] == "RELEASED"
         assert (await a.ask({"type": "WAIT", "resource": "machine/r"}, to="supervisor"))["type"] == "GRANTED"

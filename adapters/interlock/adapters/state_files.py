@@ -40,6 +40,7 @@ class StateFiles:
         self._supervisor: Supervisor | None = None
         self._known_bus = ""
         self._inode = (0, 0)
+        self._found: list[str] = []
         self._present: set[str] = set()
         self._wanted: set[str] = set()
         self._dirty: dict[str, None] = {}
@@ -54,7 +55,8 @@ class StateFiles:
         found = await self._disk(self._folder.look)
         if found.mark is not None:
             self.numbers_through, self._known_bus = found.mark.through, found.mark.bus
-        self._present = set(found.files)
+        self._found = [*found.files]
+        self._present = {key for key, facts in found.files.items() if facts is not None}
         self._inode = await self._disk(self._folder.inode)
         return found
 
@@ -66,14 +68,14 @@ class StateFiles:
         """Once the journal is claimed: every declared resource has its file, every other its chance to go away."""
         supervisor = self._supervisor
         assert supervisor is not None
-        for key in [*self._present, *supervisor.config.resources]:
+        for key in [*self._found, *supervisor.config.resources]:
             if key in supervisor.world.resources or key in supervisor.config.resources:
                 self.changed(key)
             else:
                 self._idle[key] = anyio.current_time()
         try:
-            if self._known_bus != supervisor.world.bus:
-                await self.reserve_numbers(supervisor.world.seq)
+            # Each start is told of by the mark: a copy made while no supervisor ran is then always seen to be old.
+            await self.reserve_numbers(supervisor.world.seq)
             await self._create([*supervisor.config.resources])
         except NotWritten as error:
             self._say("begin", str(error))

@@ -156,7 +156,8 @@ def _known(
         elif unit.ticket is not None:
             what = f' for "{one_line(unit.ticket.purpose)}"' if unit.ticket.purpose else ""
             where = f" from {one_line(unit.ticket.worktree)}" if unit.ticket.worktree != "-" else ""
-            parts.append(f"{unit.state} by {unit.ticket.agent}{where}{what}, fence {unit.fence}, {at}")
+            how = f"held, fence {unit.fence}, by" if unit.fence else f"{unit.state} for"
+            parts.append(f"{how} {unit.ticket.agent}{where}{what}, {at}")
         else:
             parts.append(f"{unit.state} {at}")
         if facts.waiting:

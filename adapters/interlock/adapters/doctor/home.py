@@ -56,6 +56,7 @@ def files(scene: Scene) -> Iterator[Finding]:
 
 
 def foreign(scene: Scene) -> Iterator[Finding]:
+    """What nobody who knows homes has put there."""
     try:
         names = sorted(os.listdir(scene.home.root))
     except OSError:
@@ -91,6 +92,7 @@ def database(scene: Scene) -> Iterator[Finding]:
 
 
 def state_files(scene: Scene) -> Iterator[Finding]:
+    """They can be written, and nothing stands in their place."""
     home = scene.home
     try:
         names = [entry.name for entry in os.scandir(home.states) if not entry.is_file(follow_symlinks=False)]

@@ -17,6 +17,7 @@ MADE_BY_A_RUN = {"BUS_LAUNCH", "BUS_RESOURCE", "BUS_FENCE", "BUS_UNIT", "BUS_WOR
 
 
 def disk(scene: Scene) -> Iterator[Finding]:
+    """There is room for what is to be recorded."""
     if not scene.home.root.is_dir():
         return
     free, files = shutil.disk_usage(scene.home.root).free, os.statvfs(scene.home.root)

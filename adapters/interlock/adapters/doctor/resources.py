@@ -13,6 +13,7 @@ LAUNCH_SETTLES_S = 10.0  # a keeper is up a moment before it is on record
 
 
 def in_doubt(scene: Scene) -> Iterator[Finding]:
+    """What waits for a person, and servers that are down."""
     for each in scene.asked.resources if scene.asked is not None else ():
         name = short_name(each["resource"]) if each.get("declared") else each["resource"]
         doubtful = [unit["unit"] for unit in each.get("units", ()) if unit["state"] == "recovery_required"]
@@ -59,6 +60,7 @@ def nobodys_launches(scene: Scene) -> Iterator[Finding]:
 
 
 def agents(scene: Scene) -> Iterator[Finding]:
+    """Owners whose end nobody would notice, and messages that nobody reads."""
     for each in scene.asked.agents if scene.asked is not None else ():
         name = each["agent"]
         if each["presence"] == "unknown" and each["holds"]:
