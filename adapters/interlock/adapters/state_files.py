@@ -65,18 +65,20 @@ class StateFiles:
         self._supervisor = supervisor
 
     async def begin(self) -> None:
-        """Once the journal is claimed: every declared resource has its file, every other its chance to go away."""
+        """Once the journal is claimed: what is declared or used has its file, every other its chance to go away."""
         supervisor = self._supervisor
         assert supervisor is not None
-        for key in [*self._found, *supervisor.config.resources]:
-            if key in supervisor.world.resources or key in supervisor.config.resources:
-                self.changed(key)
-            else:
+        used = [key for key, resource in supervisor.world.resources.items() if not resource.is_idle()]
+        wanted = list(dict.fromkeys([*supervisor.config.resources, *used]))
+        for key in wanted:
+            self.changed(key)
+        for key in self._found:
+            if key not in self._dirty:
                 self._idle[key] = anyio.current_time()
         try:
             # Each start is told of by the mark: a copy made while no supervisor ran is then always seen to be old.
             await self.reserve_numbers(supervisor.world.seq)
-            await self._create([*supervisor.config.resources])
+            await self._create(wanted)
         except NotWritten as error:
             self._say("begin", str(error))
 

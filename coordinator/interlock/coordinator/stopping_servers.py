@@ -27,7 +27,9 @@ def _with_servers(supervisor: Supervisor) -> list[str]:
     def runs(unit: Unit) -> bool:
         step = unit.step
         begun = step is not None and (step.kind is not StepKind.START or step.launch != "")
-        return (unit.server is not None or begun) and unit.state is not UnitState.RECOVERY_REQUIRED
+        if unit.state is UnitState.RECOVERY_REQUIRED:  # one that outlived the database can be stopped; one in doubt not
+            return unit.server is not None and unit.server.alive
+        return unit.server is not None or begun
 
     return [key for key, resource in supervisor.world.resources.items() if any(runs(unit) for unit in resource.units)]
 
