@@ -16,6 +16,7 @@ from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.router import Router
 from interlock.coordinator.session import Session
+from interlock.coordinator.states import Found, States
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import World
 from interlock.protocol.envelope import Envelope, Hello
@@ -155,7 +156,7 @@ class Client:
 
 
 class Bus:
-    """Args: store: a fresh or a crashed one. config, effects: defaults where left out."""
+    """Args: store: a fresh or a crashed one. config, effects, states: defaults where left out. found: beside it."""
 
     def __init__(
         self,
@@ -163,12 +164,14 @@ class Bus:
         config: Config | None = None,
         effects: FakeEffects | None = None,
         clock: VirtualClock | None = None,
+        states: States | None = None,
+        found: Found | None = None,
     ) -> None:
         self.store = store or MemoryStore()
         self.clock = clock or VirtualClock()
         self.effects = effects or FakeEffects()
-        self.journal = Journal(self.store, self.clock, keep_ms=30 * 86_400_000)
-        self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242)
+        self.journal = Journal(self.store, self.clock, 30 * 86_400_000, states)
+        self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242, states, found)
         self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None)
         self.router = Router(self.supervisor, self.desk)
         self.desk.joiner = self.router

@@ -77,7 +77,7 @@ def test_windows_and_spared_daemons_reach_the_server_s_definition() -> None:
         ('[resources.a]\nkind = 3\n', 2, "kind = 3 is unknown; lock, server or command"),
         ('[resources.a]\nkind = ["lock"]\n', 2, "is unknown"),
         ('[resources.a]\nkind = "command"\n', 2, "needs one of stop, prepare and verify"),
-        (COMMAND + 'start = "x"\n', 4, "unknown key 'start'; known here: env, kind, prepare"),
+        (COMMAND + 'start = "x"\n', 4, "unknown key 'start'; known here: env, kind, prepare, repeatable, state_file"),
         (COMMAND + 'step_timeout = "soon"\n', 4, "'soon' is no duration"),
         (COMMAND + 'repeatable = "yes"\n', 4, "repeatable must be true or false"),
         (COMMAND + 'stop = "x {unit}"\n', 4, "there are no units"),

@@ -186,7 +186,7 @@ def swapped(rows: list[Row]) -> list[Row]:
 )
 async def test_a_broken_chain_is_refused_with_a_sentence(harm: object, at: int) -> None:
     assert callable(harm)
-    with pytest.raises(Unusable, match=rf"chain is broken at record {at}: restore bus\.db from a copy"):
+    with pytest.raises(Unusable, match=rf"chain is broken at record {at}: put a good copy in its place"):
         await Journal(MemoryStore(harm(await three_rows())), VirtualClock(), DAY_MS).open()
 
 

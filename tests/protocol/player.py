@@ -8,6 +8,7 @@ at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step ne
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
 at 3m command l1 ends 0 | command l1 is lost
 at 3m tick | restart | boot | stop servers | person confirms | person revokes [UNIT] [of HOLDER] | define KIND
+at 3m database lost | database lost, a server lives | database lost, a command lives
 """
 
 import re
@@ -28,6 +29,7 @@ from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
     Define,
+    Doubt,
     Go,
     Heard,
     LaunchGone,
@@ -50,7 +52,7 @@ from interlock.protocol.resource_commands import (
 )
 from interlock.protocol.resource_events import Armed, ResourceEvent
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, Server, StepKind, Unit, unit_of
+from interlock.protocol.resource_state import Launch, Remains, Resource, Server, StepKind, Unit, unit_of
 
 WALL_MS = 1_700_000_000_000
 KEY = "machine/loop"
@@ -129,6 +131,8 @@ class Player:
                 return Resume()
             case ["stop", "servers"]:
                 return StopServers()
+            case ["database", *_]:
+                return Doubt("the database was lost", {"": self._remains(said)})
             case ["person", "confirms"]:
                 return Recover(f"m{self.seq}", "person")
             case ["person", "revokes", *which]:
@@ -154,6 +158,13 @@ class Player:
             case [agent, "wrapper", "is", "gone"]:
                 return WrapperGone(self.last_id[agent.removesuffix("'s")])
         return self._of_an_agent(said)
+
+    def _remains(self, said: str) -> Remains:
+        self.launches += 1
+        launch, now = f"l{self.launches}", keeper(self.launches)
+        if "command" in said:
+            return Remains("held by ann", None, {launch: Launch(launch, now, "make", 0)})
+        return Remains("held by ann", Server(launch, now, "/w1", WEB) if "server" in said else None)
 
     def _of_an_agent(self, said: str) -> ResourceCommand:
         agent, _, text = said.partition(" ")

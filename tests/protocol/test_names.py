@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.protocol.names import RESERVED, is_key, nearest, short_name, why_not_agent, why_not_resource
+from interlock.protocol.names import (
+    RESERVED,
+    is_key,
+    key_of_state_file,
+    nearest,
+    short_name,
+    state_file_name,
+    why_not_agent,
+    why_not_resource,
+)
 
 GOOD_AGENTS = ["a", "7", "ann", "Ann.Lee_2-x", "a" * 64, "a-b-c"]
 BAD_AGENTS = [
@@ -68,6 +77,36 @@ def test_a_key_has_a_slash_and_its_last_part_is_the_short_name() -> None:
     assert not is_key("x")
     assert short_name("repository/abc/x") == "x"
     assert short_name("x") == "x"
+
+
+KEYS = [
+    *(
+        "machine/x",
+        "machine/X",
+        "machine/gpu",
+        "machine/GPU",
+        "machine/Gpu",
+        "machine/a.md",
+        "machine/a-b",
+        "machine/a_b",
+    ),
+    *("repository/abc/x", "repository/ABC/x", "repository/abc/X", "repository/a-b/x", "repository/x/abc"),
+    f"repository/{'A' * 128}/{'B' * 64}",
+]
+
+
+def test_every_key_has_a_state_file_of_its_own_and_is_found_by_it() -> None:
+    for folds_case in (False, True):
+        names = [state_file_name(key, folds_case=folds_case) for key in KEYS]
+        assert len({name.lower() if folds_case else name for name in names}) == len(KEYS), "no two share a file"
+        assert [key_of_state_file(name) for name in names] == KEYS
+        assert all(len(name) <= 255 and "/" not in name and not name.startswith(".") for name in names)
+    assert state_file_name("machine/server-loop") == "server-loop.md"
+
+
+@pytest.mark.parametrize("name", ["", ".md", "x", "x.txt", "-x.md", "a..b.md", "x y.md", "@x.md", "x@.md", ".numbers"])
+def test_what_is_no_state_file_names_no_key(name: str) -> None:
+    assert key_of_state_file(name) is None
 
 
 def test_the_nearest_names_come_best_first_and_are_few() -> None:

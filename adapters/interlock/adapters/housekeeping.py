@@ -3,9 +3,10 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
 
 from interlock.adapters.paths import Home
+from interlock.adapters.sqlite_copy import COPY_PREFIX
+from interlock.adapters.survivors import survivors
 from interlock.adapters.terminals import sweep_windows
 from interlock.coordinator.world import World
 
@@ -19,7 +20,8 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
         world: as replayed; what it knows of is left alone.
         keep_ms: how long logs are kept (`[bus] keep`).
     """
-    known, removed = set(_launches(world)), 0
+    known, removed = set(world.launches()), 0
+    alive = {each.launch for each in survivors(home)}  # nobody knows of it, but only its report tells whose it is
     for folder, suffix, kept_ms in ((home.launches, ".jsonl", RESULTS_KEPT_MS), (home.logs, ".log", keep_ms)):
         before_s = time.time() - kept_ms / 1000
         for entry in os.scandir(folder):
@@ -27,20 +29,21 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
             if not dot or name in known or name == "supervisor":
                 continue
             with contextlib.suppress(OSError):
-                if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before_s:
+                old = entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before_s
+                if old and name not in alive:
                     os.unlink(entry.path)
                     removed += 1
+    removed += _unfinished_copies(home)
     return removed + sweep_windows(home.root, known)
 
 
-def _launches(world: World) -> Iterator[str]:
-    """Every launch that some state still speaks of."""
-    for resource in world.resources.values():
-        for unit in resource.units:
-            yield from unit.launches
-            if unit.server is not None:
-                yield unit.server.launch
-            if unit.prepared is not None:
-                yield unit.prepared.launch
-            if unit.step is not None and unit.step.launch:
-                yield unit.step.launch
+def _unfinished_copies(home: Home) -> int:
+    """Backups that nobody took away."""
+    before_s, removed = time.time() - RESULTS_KEPT_MS / 1000, 0
+    for entry in os.scandir(home.root):
+        with contextlib.suppress(OSError):
+            is_copy = entry.name.startswith(COPY_PREFIX) and entry.is_file(follow_symlinks=False)
+            if is_copy and entry.stat(follow_symlinks=False).st_mtime < before_s:
+                os.unlink(entry.path)
+                removed += 1
+    return removed

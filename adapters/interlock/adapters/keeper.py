@@ -56,6 +56,10 @@ class Spec(NamedTuple):
     log: str = ""
     spare: tuple[list[str], ...] = ()
 
+    def resource(self) -> str:
+        """What it runs for: where the database is lost, only the report can tell."""
+        return self.env.get("BUS_RESOURCE", "")
+
 
 class Row(NamedTuple):
     """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie.
@@ -470,7 +474,7 @@ class Keeper:
         except (OSError, ValueError, TypeError) as error:
             return self.leave(f"{type(error).__name__}: {error}")
         subreaper = become_subreaper()
-        if not self.report.say("up", identity=identity(os.getpid()), subreaper=subreaper):
+        if not self.report.say("up", identity=identity(os.getpid()), subreaper=subreaper, resource=spec.resource()):
             return self.leave("the result file cannot be written")
         if self.wait_line() != b"GO":
             return self.leave("")

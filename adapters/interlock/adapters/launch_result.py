@@ -18,10 +18,11 @@ from interlock.protocol.identity import Identity
 
 
 class Up(msgspec.Struct, frozen=True, tag_field="event", tag="up"):
-    """The keeper stands and waits for GO; its identity is None where the system has no /proc."""
+    """The keeper stands and waits for GO; its identity is None where the system has no /proc. resource: its key."""
 
     identity: Identity | None
     subreaper: bool = False
+    resource: str = ""
 
 
 class NotStarted(msgspec.Struct, frozen=True, tag_field="event", tag="not_started"):
@@ -92,6 +93,7 @@ class LaunchResult(msgspec.Struct, frozen=True):
         subreaper: the keeper saw orphans too, so that its word is proof.
         closed: somebody closed its window, which is why it ended.
         spared: daemons of the tree that were left running, as the configuration says.
+        resource: the key of what the launch was for; empty where that was not said.
     """
 
     went: bool = False
@@ -105,6 +107,7 @@ class LaunchResult(msgspec.Struct, frozen=True):
     subreaper: bool = False
     closed: bool = False
     spared: tuple[Spared, ...] = ()
+    resource: str = ""
 
 
 def decode(line: bytes) -> KeeperEvent | None:
@@ -131,8 +134,8 @@ def read_result(path: Path) -> LaunchResult:
     result = LaunchResult()
     for line in lines:
         match decode(line):
-            case Up(identity=identity, subreaper=subreaper):
-                result = msgspec.structs.replace(result, keeper=identity, subreaper=subreaper)
+            case Up(identity=identity, subreaper=subreaper, resource=resource):
+                result = msgspec.structs.replace(result, keeper=identity, subreaper=subreaper, resource=resource)
             case NotStarted():
                 result = msgspec.structs.replace(result, not_started=True)
             case Went():

@@ -25,12 +25,13 @@ class Home:
         self.down = root / "bus.down"  # a `bus down` that no `bus up` has followed
         self.launches = root / "launches"
         self.logs = root / "log"
+        self.states = root / "shared-resources"
 
     def create(self) -> None:
         """Make the home and its folders, 0700. Raises BadHome."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for folder in (self.root, self.launches, self.logs):
+            for folder in (self.root, self.launches, self.logs, self.states):
                 folder.mkdir(exist_ok=True, mode=0o700)
                 check_directory(folder)
             for file in (self.config, self.database, self.lock, self.down):

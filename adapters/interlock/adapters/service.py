@@ -29,6 +29,9 @@ from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.process import identify, send_signal
 from interlock.adapters.sqlite import SqliteStore
+from interlock.adapters.sqlite_copy import SqliteCopy
+from interlock.adapters.state_files import StateFiles
+from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
 from interlock.adapters.unix_socket import UnixDoor
@@ -37,6 +40,7 @@ from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.router import Router
 from interlock.coordinator.session import Session
+from interlock.coordinator.states import Found
 from interlock.coordinator.store import NotWritten, Unknown, Unusable
 from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Exit
@@ -92,6 +96,7 @@ class Service:
         self._stop_servers = False
         self._problem = ""
         self._stamp = _stamp(home.config)
+        self._database = (0, 0)
 
     async def run(self) -> None:
         """Serve until told to stop.
@@ -136,30 +141,40 @@ class Service:
             config = read_config(self._home)
         except ConfigError as error:
             raise CannotServe(Exit.CONFIG, str(error)) from None
-        journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep)
+        states = StateFiles(StateFolder(self._home), str(self._home.logs))
+        journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep, states)
         ended_well = False
         try:
+            found = await states.look()
+        except OSError as error:
+            why = f"{self._home.states} cannot be read ({error.strerror}): mend it, or move it away"
+            raise CannotServe(Exit.IO, why) from None
+        try:
             await journal.open()
-            await self._until_stopped(journal, config)
+            self._database = _inode(self._home.database)
+            await self._until_stopped(journal, config, states, found)
+            await states.finish()
             ended_well = True
         except* Unusable as group:
-            raise CannotServe(Exit.IO, str(group.exceptions[0])) from None
+            raise CannotServe(Exit.IO, str(_first(group))) from None
         except* (NotWritten, Unknown) as group:
-            log.error("journal_ended", why=str(group.exceptions[0]))
-            raise CannotServe(Exit.IO, f"the journal cannot go on: {group.exceptions[0]}") from None
+            log.error("journal_ended", why=str(_first(group)))
+            raise CannotServe(Exit.IO, f"the journal cannot go on: {_first(group)}") from None
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
 
-    async def _until_stopped(self, journal: Journal, config: Config) -> None:
+    async def _until_stopped(self, journal: Journal, config: Config, states: StateFiles, found: Found) -> None:
         me = identify(os.getpid())
         assert me is not None
         async with anyio.create_task_group() as writing:
             writing.start_soon(journal.run)
             async with anyio.create_task_group() as tasks:
-                supervisor = self._compose(journal, config, tasks)
+                supervisor = self._compose(journal, config, tasks, states, found)
                 try:
                     await supervisor.start(tasks)
+                    await states.begin()
+                    tasks.start_soon(states.run)
                     doorkeeper, path = self._door, self._home.socket()
                     door = UnixDoor(path, doorkeeper, self._inherited)
                     await tasks.start(door.serve)
@@ -177,15 +192,19 @@ class Service:
                     for session in list(supervisor.sessions):
                         session.close()
 
-    def _compose(self, journal: Journal, config: Config, tasks: TaskGroup) -> Supervisor:
+    def _compose(
+        self, journal: Journal, config: Config, tasks: TaskGroup, states: StateFiles, found: Found
+    ) -> Supervisor:
         def tell(key: str, command: Any) -> None:
             supervisor.tell(key, command)
 
         effects = LocalEffects(self._home, tasks, tell, self._umask)
-        supervisor = Supervisor(journal, SystemClock(), config, effects, os.getpid())
+        supervisor = Supervisor(journal, SystemClock(), config, effects, os.getpid(), states, found)
+        states.attach(supervisor)
         desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
         router = Router(supervisor, desk)
         desk.joiner = router
+        desk.copy = partial(SqliteCopy, self._home)
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         return supervisor
 
@@ -216,14 +235,33 @@ class Service:
         return ""
 
     def _on_connect(self, supervisor: Supervisor, session: Session) -> None:
-        """Before each session: the lock is still ours, and the configuration is as we know it."""
+        """Before each session: lock and database are still ours, and the configuration is as we know it."""
         if not self._lock.is_ours():
             log.error("lock_lost", path=str(self._home.lock))
+            supervisor.stopping.set()
+        elif _inode(self._home.database) != self._database:  # what is written from here on nobody would find again
+            log.error("database_lost", path=str(self._home.database))
             supervisor.stopping.set()
         elif _stamp(self._home.config) != self._stamp:
             self._problem = self._reconfigure(supervisor)
         if self._problem:
             session.notes.append(self._problem)
+
+
+def _first(error: BaseException) -> BaseException:
+    """What was raised, out of the groups of the tasks in which it was."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    """Which file that is. It is never opened: closing it again would drop the lock on it."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return (0, 0)
+    return (found.st_dev, found.st_ino)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

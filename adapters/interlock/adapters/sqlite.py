@@ -23,7 +23,7 @@ import aiosqlite
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from interlock.coordinator.store import NotWritten, Row, Snapshot, Unknown, Unusable
+from interlock.coordinator.store import SET_ASIDE, NotWritten, Row, Snapshot, Unknown, Unusable
 
 APPLICATION_ID = 0x494C4B31  # "ILK1" in the file's header: `file bus.db` and a foreign database can be told apart.
 
@@ -54,7 +54,7 @@ NETWORK_FILE_SYSTEMS = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "gfs2",
     *("fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
 }
 
-_APPEND = "INSERT INTO record (idx, first_seq, last_seq, at_ms, hash, body) VALUES (?, ?, ?, ?, ?, ?)"
+APPEND = "INSERT INTO record (idx, first_seq, last_seq, at_ms, hash, body) VALUES (?, ?, ?, ?, ?, ?)"
 _ROWS = "SELECT idx, first_seq, last_seq, at_ms, hash, body FROM record WHERE idx > ? ORDER BY idx LIMIT ?"
 # Running numbers grow with the index, so halving finds the first row, and an append has no second index to write.
 _ROWS_FROM_SEQ = """
@@ -68,7 +68,7 @@ WHERE idx >= (SELECT max(low) FROM half) AND last_seq >= ?1 AND last_seq >= firs
 _KEPT = """
 SELECT min(idx), coalesce(
     (SELECT idx FROM record WHERE idx > ? OR at_ms >= ? ORDER BY idx LIMIT 1), max(idx)) FROM record"""
-_SAVE = "INSERT OR REPLACE INTO snapshot (one, idx, hash, body) VALUES (1, ?, ?, ?)"
+SAVE = "INSERT OR REPLACE INTO snapshot (one, idx, hash, body) VALUES (1, ?, ?, ?)"
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 _NOT_WRITTEN = _LOCKED | {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG}
@@ -115,7 +115,7 @@ class SqliteStore:
 
     async def append(self, row: Row) -> None:
         """Keep one row, fsynced when this returns. Raises NotWritten or Unknown; a cancelled caller waits for it."""
-        await self._write(_APPEND, row.index, row.first_seq, row.last_seq, row.at_ms, row.hash, row.body)
+        await self._write(APPEND, row.index, row.first_seq, row.last_seq, row.at_ms, row.hash, row.body)
 
     async def rows(self, after_index: int, limit: int) -> Sequence[Row]:
         """At most `limit` rows with index > after_index, in order. Raises Unusable (damaged) or Unknown."""
@@ -132,7 +132,7 @@ class SqliteStore:
 
     async def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep this one instead of the last, fsynced when this returns. Raises NotWritten or Unknown."""
-        await self._write(_SAVE, snapshot.index, snapshot.hash, snapshot.body)
+        await self._write(SAVE, snapshot.index, snapshot.hash, snapshot.body)
 
     async def prune(self, through_index: int, before_ms: int) -> int:
         """Delete rows from the oldest on while index <= through_index and at_ms < before_ms, never the last row.
@@ -172,7 +172,7 @@ class SqliteStore:
         [(version,)] = await self._call("PRAGMA user_version")
         [(tables,)] = await self._call("SELECT count(*) FROM sqlite_master")
         if application != APPLICATION_ID and (application or version or tables):
-            raise Unusable(f"{self._path} is another program's database; move it aside, then start again")
+            raise Unusable(f"{self._path} is another program's database; {SET_ASIDE}")
         if version > len(MIGRATIONS):
             raise Unusable(
                 f"{self._path} has schema version {version} and this interlock knows up to {len(MIGRATIONS)}; "
@@ -235,15 +235,15 @@ def _inspect(path: Path, log: Path) -> tuple[int, int]:
 
     An existing file is only looked at, never opened: closing it again would drop every lock this process has on it.
     """
-    kind = _network(_mountinfo(), os.stat(path.parent).st_dev)
+    kind = network_file_system(path.parent)
     if kind is not None:
         raise Unusable(f"{path} is on a network file system ({kind}), which loses locks; move BUS_HOME to a local disk")
     # SQLite deletes a log whose database is missing or empty, and with it what was acknowledged.
     if _bytes(path) == 0 and _bytes(log) > 0:
-        raise Unusable(f"{path} is empty or gone but its log {log.name} is not; restore it, or move the log aside too")
+        raise Unusable(f"{path} is empty or gone but its log {log.name} is not; {SET_ASIDE}")
     # SQLite takes a file of one byte for an empty one.
     if 0 < _bytes(path) < 512:
-        raise Unusable(f"{path} is damaged (cut short); move it and its -wal aside, or restore both from a backup")
+        raise Unusable(f"{path} is damaged (cut short); {SET_ASIDE}")
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -253,7 +253,7 @@ def _inspect(path: Path, log: Path) -> tuple[int, int]:
         with contextlib.suppress(FileNotFoundError):
             found = os.lstat(each)
             if not stat.S_ISREG(found.st_mode):
-                raise Unusable(f"{each} is a link or no regular file; move it aside, then start again")
+                raise Unusable(f"{each} is a link or no regular file; {SET_ASIDE}")
             if found.st_uid != os.geteuid():
                 raise Unusable(f"{each} belongs to user {found.st_uid}, not to you; move it aside or chown it")
             if stat.S_IMODE(found.st_mode) != 0o600:
@@ -271,6 +271,14 @@ def _bytes(path: Path) -> int:
         return os.lstat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+def network_file_system(folder: Path) -> str | None:
+    """The network file system that an existing folder is on; None where it is on a local one, or cannot be told."""
+    try:
+        return _network(_mountinfo(), os.stat(folder).st_dev)
+    except FileNotFoundError:
+        return None
 
 
 def _mountinfo() -> str:
@@ -310,7 +318,7 @@ def _answer(path: Path, error: Exception) -> NotWritten | Unknown:
 def _unusable(path: Path, error: BaseException) -> Unusable:
     code = _code(error)
     if code in _DAMAGED:
-        return Unusable(f"{path} is damaged ({error}); move it and its -wal aside, or restore both from a backup")
+        return Unusable(f"{path} is damaged ({error}); {SET_ASIDE}")
     if code in _LOCKED:
         return Unusable(f"{path} is locked by whoever has it open; end that process, then start again")
     if code == sqlite3.SQLITE_FULL:

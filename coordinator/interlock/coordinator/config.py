@@ -14,9 +14,6 @@ from interlock.protocol.names import nearest, why_not_resource
 KNOWN_HOSTS = (
     "claude", "codex", "gemini", "opencode", "copilot", "cursor-agent", "Runner.Worker", "gitlab-runner",
 )  # fmt: skip
-LATER = {
-    "state_file": "state files",
-}
 BUS_LATER = {"inbox_files": "inbox folders"}
 
 _BUS_TIMES = {
@@ -64,6 +61,7 @@ class Config(msgspec.Struct, frozen=True):
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
     spare: tuple[tuple[str, ...], ...] = ()
     resources: dict[str, Definition] = {}
+    state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
 
     def definition(self, key: str) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times."""
@@ -102,11 +100,13 @@ def parse_config(text: str, file: str) -> Config:
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")
     resources: dict[str, Definition] = {}
+    state_files: dict[str, str] = {}
     ports: dict[int, str] = {}
     for name in declared:
+        reader.state_file(name, reader.table(declared, name, "resources"), state_files)
         resources[f"machine/{name}"] = reader.resource(name, reader.table(declared, name, "resources"), config)
         reader.different_ports(name, resources[f"machine/{name}"], ports)
-    return msgspec.structs.replace(config, resources=resources)
+    return msgspec.structs.replace(config, resources=resources, state_files=state_files)
 
 
 class _Reader:
@@ -127,7 +127,7 @@ class _Reader:
             hint = f"did you mean {close[0]!r}?" if close else "lock, server or command"
             self.fail(f"kind = {said!r} is unknown; {hint}", where, "kind")
         kind = Kind(said)
-        self.known(table, {"kind", "units", *_KEYS_OF[kind]}, where, LATER)
+        self.known(table, {"kind", "units", "state_file", *_KEYS_OF[kind]}, where)
         units = tuple(self.strings(table, "units", where)) or ("",)
         if len(units) > UNITS_MAX or len(set(units)) < len(units):
             self.fail(f"units must be different, at most {UNITS_MAX}", where, "units")
@@ -217,6 +217,19 @@ class _Reader:
             why = 'each of spare must be a program\'s name, without its folder, such as "watchman"'
             self.fail(why, "bus", "spare")
         return entries
+
+    def state_file(self, name: str, table: dict[str, Any], known: dict[str, str]) -> None:
+        """Where the state is shown: relative to the folder of the file that says so."""
+        where, path = f"resources.{name}", self.string(table, "state_file", f"resources.{name}")
+        if not path:
+            return
+        if "~" in path[:1] or ".." in path.split("/") or not path.endswith(".md"):
+            why = f"state_file = {path!r} must be the path of a .md file, absolute or below this file's folder"
+            self.fail(why, where, "state_file")
+        full = path if path.startswith("/") else f"{self._file.rpartition('/')[0]}/{path}"
+        if full in known.values():
+            self.fail(f"{path} is another resource's state_file too: give each its own", where, "state_file")
+        known[f"machine/{name}"] = full
 
     def known(self, table: dict[str, Any], keys: set[str], where: str, later: dict[str, str] | None = None) -> None:
         for key in table:

@@ -10,8 +10,10 @@ import msgspec
 from interlock.coordinator import views
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
+from interlock.coordinator.log_care import back_up, verify
 from interlock.coordinator.naming import Names
 from interlock.coordinator.session import Frame, Session
+from interlock.coordinator.store import Copy
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
 from interlock.coordinator.tickets import Tickets
@@ -48,6 +50,7 @@ class Desk:
     """One per bus. Args: version, home: for PING. go_down: called once with whether servers stop too."""
 
     joiner: Joiner
+    copy: Callable[[], Copy]  # where a backup goes
 
     def __init__(self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None]) -> None:
         self._supervisor = supervisor
@@ -56,6 +59,7 @@ class Desk:
         self._version = version
         self._home = home
         self._go_down = go_down
+        self._told: set[str] = set()  # agents that have heard of the recovery
 
     def welcome(self, session: Session, hello: Hello) -> control.Welcome:
         """Find out who opens a session, count it as a sign of life, and show unread news."""
@@ -70,6 +74,9 @@ class Desk:
             user=hello.user,
         )
         session.agent, session.how = found.agent, found.how
+        if supervisor.recovery and found.agent not in self._told:
+            self._told.add(found.agent)
+            session.notes.append(supervisor.recovery)
         if not found.agent:
             session.nobody = Refused(found.code, found.why)
             exits = int(exit_code(found.code))
@@ -103,7 +110,14 @@ class Desk:
 
         match question:
             case control.Ping():
-                say(control.Pong(self._version, self._supervisor.pid, self._home))
+                say(control.Pong(self._version, self._supervisor.pid, self._home, recovery=self._supervisor.recovery))
+            case control.Verify():
+                return verify(self._supervisor.journal, session, say)
+            case control.BackUp():
+                at_ms = self._supervisor.clock.wall_ms()
+                return back_up(self._supervisor.journal, self.copy(), session, at_ms, say)
+            case control.AskHealth():
+                say(self._health())
             case control.AskStatus(resource):
                 say(self._status(resource))
             case control.AskAgents():
@@ -231,6 +245,12 @@ class Desk:
                 }
             )
         return control.AgentsReply(tuple(rows))
+
+    def _health(self) -> control.Health:
+        supervisor = self._supervisor
+        frozen, launches = supervisor.dispatcher.frozen(), tuple(supervisor.world.launches())
+        problem = supervisor.states.problem
+        return control.Health(self._version, supervisor.pid, supervisor.recovery, frozen, problem, launches)
 
     def _logs(self, session: Session, called: str, unit: str) -> control.LogsReply | Refused:
         """The log of the unit that is named, else of the asker's own, else of the only one that has any."""

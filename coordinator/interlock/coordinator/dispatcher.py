@@ -49,6 +49,10 @@ class Dispatcher:
         self._schedule(actor)
         return True
 
+    def frozen(self) -> tuple[str, ...]:
+        """The sentences of those actors that failed too often."""
+        return tuple(actor.frozen for actor in self._actors.values() if actor.frozen)
+
     async def quiet(self) -> None:
         """Wait until nothing waits and nothing is on its way to the disk."""
         while any(actor.mailbox or actor.is_busy() for actor in self._actors.values()):

@@ -8,7 +8,7 @@ nobody can say, the journal ends, and with it the supervisor: the next one repla
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import anyio
 import msgspec
@@ -17,8 +17,9 @@ import structlog
 from interlock.coordinator import records
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.records import Entry, RecordHead
-from interlock.coordinator.store import NotWritten, Row, Snapshot, Store, Unusable
-from interlock.coordinator.world import State, World
+from interlock.coordinator.states import NoStates, States
+from interlock.coordinator.store import SET_ASIDE, NotWritten, Row, Snapshot, Store, Unusable
+from interlock.coordinator.world import SUPERVISOR, State, World
 from interlock.protocol.inbox import Letter
 from interlock.protocol.limits import RECORD_BYTES_MAX, SNAPSHOT_EVERY_BYTES, SNAPSHOT_EVERY_RECORDS
 
@@ -58,12 +59,13 @@ class Staged:
 
 
 class Journal:
-    """One per bus. `stage` never waits; `run` writes."""
+    """One per bus. `stage` never waits; `run` writes. Args: states: keeps what survives the store, see states.py."""
 
-    def __init__(self, store: Store, clock: Clock, keep_ms: int) -> None:
+    def __init__(self, store: Store, clock: Clock, keep_ms: int, states: States | None = None) -> None:
         self.world = World()
         self.next_seq = 1
         self._store = store
+        self._states = states or NoStates()
         self._clock = clock
         self._keep_ms = keep_ms
         self._pending: deque[Staged] = deque()
@@ -95,6 +97,12 @@ class Journal:
         self.next_seq = self.world.seq + 1
         self._since_snapshot = (replayed, 0)
         return self.world
+
+    def number_after(self, seq: int) -> None:
+        """The next event gets a number greater than this: smaller ones may have been given where nobody knows."""
+        assert not self._pending, "numbers are jumped before anything is staged"
+        self.world.seq = max(self.world.seq, seq)
+        self.next_seq = self.world.seq + 1
 
     def stage(self, entry: Entry, state: State | None, then: Callable[[Staged], None] | None = None) -> Staged:
         """Queue an entry for the next record; its events have the numbers from `next_seq` on."""
@@ -139,6 +147,14 @@ class Journal:
         rows = await self._store.rows_from_seq(after_seq + 1, limit)
         return [records.decode(row.body) for row in rows]
 
+    async def rows(self, after_index: int, limit: int) -> Sequence[Row]:
+        """As they are stored, after that index. Raises Unusable or Unknown."""
+        return await self._store.rows(after_index, limit)
+
+    async def snapshot(self) -> Snapshot | None:
+        """As it is stored."""
+        return await self._store.snapshot()
+
     def _replay(self, row: Row) -> None:
         """Nothing is read of a row before its hash is checked: a broken one may hold anything."""
         broken = row.index != self.world.index + 1 or records.digest(row.body) != row.hash
@@ -167,6 +183,8 @@ class Journal:
         body = records.encode(head)
         row = Row(head.index, head.first_seq, world.seq + events, at_ms, records.digest(body), body)
         try:
+            if row.last_seq > self._states.numbers_through:
+                await self._states.reserve_numbers(row.last_seq)
             await self._store.append(row)
         except NotWritten as error:
             self._fail(batch, str(error))
@@ -175,7 +193,7 @@ class Journal:
             log.error("journal_full", why=str(error))
             return
         for number, staged in enumerate(batch):
-            if staged.state is not None:
+            if staged.state is not None or staged.entry.actor == SUPERVISOR:
                 world.take(staged.entry, staged.state)
             staged.letters = world.project(at_ms, head.index, number, staged.entry)
         world.seq, world.index, world.hash = row.last_seq, row.index, row.hash.hex()
@@ -223,7 +241,7 @@ class Journal:
 
 
 def _unusable(what: str) -> Unusable:
-    return Unusable(f"the journal's {what}: restore bus.db from a copy, or move it aside to start empty")
+    return Unusable(f"the journal's {what}: {SET_ASIDE}")
 
 
 def numbered(record: records.Record, after_seq: int) -> Iterator[tuple[int, str, records.Event]]:

@@ -12,17 +12,36 @@ from interlock.protocol.registry import RegistryEvent
 from interlock.protocol.resource_events import ResourceEvent
 
 
-class CameUp(msgspec.Struct, frozen=True, tag="up"):
-    """A supervisor claims the journal: the first record of its term."""
+class CameUp(msgspec.Struct, frozen=True, omit_defaults=True, tag="up"):
+    """A supervisor claims the journal: the first record of its term.
+
+    Args:
+        bus: names this journal, so that another one in its place is told apart.
+        lost: why what was before is not known; then a recovery begins with this record.
+    """
 
     term: int
     pid: int
+    bus: str = ""
+    lost: str = ""
 
 
 class WentDown(msgspec.Struct, frozen=True, tag="bus_down"):
     """A supervisor left in order."""
 
     term: int
+
+
+class Copied(msgspec.Struct, frozen=True, tag="copied"):
+    """The last record of a backup: whoever goes on from here does not know what happened after it."""
+
+    at_ms: int
+
+
+class Rebuilt(msgspec.Struct, frozen=True, tag="rebuilt"):
+    """A recovery has come to its end: so many resources wait for a person to confirm."""
+
+    resources: int
 
 
 class Dead(msgspec.Struct, frozen=True, tag="dead_letter"):
@@ -35,7 +54,7 @@ class Dead(msgspec.Struct, frozen=True, tag="dead_letter"):
 
 DEAD = "dead:"  # before the digest of a message that became a dead letter
 
-SupervisorEvent = CameUp | WentDown | Dead
+SupervisorEvent = CameUp | WentDown | Copied | Rebuilt | Dead
 Event = ResourceEvent | RegistryEvent | InboxEvent | SupervisorEvent
 
 

@@ -18,6 +18,7 @@ from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import No
 from interlock.coordinator.records import DEAD
 from interlock.coordinator.session import Session
+from interlock.coordinator.store import NotWritten
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol.answers import format_answer
@@ -88,7 +89,8 @@ class Router:
             sender = self._sender(session, envelope)
             if self._supervisor.world.registry.living(sender) is None:
                 return self._guarded(session, message_id, self._join_first(session, envelope, sender, message_id))
-            self._route(session, envelope, sender, message_id)
+            work = self._route(session, envelope, sender, message_id)
+            return None if work is None else self._guarded(session, message_id, work)
         except (No, BadText) as no:
             self._say_no(session, message_id, no)
         return None
@@ -103,13 +105,15 @@ class Router:
         refusal = no.refusal if isinstance(no, No) else Refused(Code.BAD_MESSAGE, str(no))
         self._supervisor.say(session, message_id, refusal)
 
-    def _route(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
+    def _route(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> Awaitable[None] | None:
         self._not_of_the_past(session, envelope, sender)
+        work = None
         if envelope.to == COORDINATOR:
-            self._to_coordinator(session, envelope, sender, message_id)
+            work = self._to_coordinator(session, envelope, sender, message_id)
         else:
             self._to_agent(session, envelope, sender, message_id)
         self._supervisor.heard(sender)
+        return work
 
     async def _join_first(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
         """The first message from a new name, or from one that is gone, joins it."""
@@ -119,7 +123,9 @@ class Router:
         if isinstance(body, Joined):
             session.incarnation = body.incarnation
             session.notes.append(format_answer(body))
-        self._route(session, envelope, sender, message_id)
+        work = self._route(session, envelope, sender, message_id)
+        if work is not None:
+            await work
 
     # --- who ------------------------------------------------------------------------------
     def _sender(self, session: Session, envelope: Envelope) -> str:
@@ -194,13 +200,15 @@ class Router:
         return agent
 
     # --- to the coordinator -------------------------------------------------------------------
-    def _to_coordinator(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
+    def _to_coordinator(
+        self, session: Session, envelope: Envelope, sender: str, message_id: str
+    ) -> Awaitable[None] | None:
         message = _read(envelope)
         content = msgspec.json.encode(message)
         digest = self._fresh(message_id, f"{sender}>{COORDINATOR}", content.decode())
         if isinstance(message, Status):
             self._supervisor.say(session, message_id, self._desk.status_text(session, message.resource))
-            return
+            return None
         if isinstance(message, Grant):
             why = "controllers come with a later version: RELEASE serves the queue, HANDOVER names who is next"
             raise No(Code.CAPABILITY_DENIED, why)
@@ -214,7 +222,7 @@ class Router:
         if isinstance(body, Request):
             body = self._request(body, called, key, session)
         if message_id in self._supervisor.world.ids and self._done_before(session, message_id, sender, called, body):
-            return
+            return None
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
@@ -223,9 +231,21 @@ class Router:
             self._supervisor.run_waits(message_id, session)
         if isinstance(body, Request) and not self._supervisor.world.has_room_for(key):
             raise No(Code.QUEUE_FULL, f"{RESOURCES_LIVE_MAX} resources are in use, no more can be: release some")
+        item = Item(mail, message_id, sender, digest, len(content))
+        if isinstance(body, Request) and not self._supervisor.states.covers(key):
+            return self._cover_first(session, key, item)
         self._supervisor.define_if_new(key)
-        urgent = isinstance(body, Release | Extend | Cancel)
-        self._deliver(session, key, Item(mail, message_id, sender, digest, len(content)), urgent=urgent)
+        self._deliver(session, key, item, urgent=isinstance(body, Release | Extend | Cancel))
+        return None
+
+    async def _cover_first(self, session: Session, key: str, item: Item) -> None:
+        """Nobody is queued for what has no state file: were the database lost, nothing would tell that it is held."""
+        try:
+            await self._supervisor.states.cover(key)
+        except NotWritten as error:
+            raise No(Code.JOURNAL_UNAVAILABLE, f"the bus cannot write ({error}): nothing was changed") from None
+        self._supervisor.define_if_new(key)
+        self._deliver(session, key, item)
 
     def _request(self, body: Request, called: str, key: str, session: Session) -> Request:
         """Check what only the world can say of a request: its directory, and who stands behind a `bus run`."""

@@ -33,8 +33,8 @@ def _with_servers(supervisor: Supervisor) -> list[str]:
 
 def _runs(resource: Resource, unit: Unit) -> bool:
     step, command = unit.step, resource.definition.command
-    if unit.state is UnitState.RECOVERY_REQUIRED:
-        return False
+    if unit.state is UnitState.RECOVERY_REQUIRED:  # one that outlived the database can be stopped; one in doubt not
+        return unit.server is not None and unit.server.alive
     if unit.server is not None or (step is not None and step.kind is StepKind.STOP):
         return True
     if step is None:

@@ -9,6 +9,12 @@ from typing import Protocol
 
 import msgspec
 
+# What ends every sentence about a database that cannot be used. It loses no resource to two owners: see recovery.py.
+SET_ASIDE = (
+    "put a good copy in its place, or set it aside with bus up --recover, which keeps it, loses unread messages, "
+    "and gives nothing away before a person confirms"
+)
+
 
 class Row(msgspec.Struct, frozen=True):
     """One batch record as it is kept.
@@ -36,6 +42,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     index: int
     hash: bytes
     body: bytes
+
+
+class Copy(Protocol):
+    """A copy of a store on its way to a file of its own. `close` without `finish` leaves nothing behind."""
+
+    async def add(self, rows: Sequence[Row]) -> None:
+        """Take these rows, which follow those before. Raises OSError."""
+
+    async def finish(self, snapshot: Snapshot | None) -> str:
+        """Make it whole and durable; returns its path. Raises OSError."""
+
+    async def close(self) -> None:
+        """Let go of it, from whatever state."""
 
 
 class NotWritten(Exception):

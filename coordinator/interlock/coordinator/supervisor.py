@@ -14,14 +14,16 @@ import structlog
 from anyio.abc import TaskGroup
 
 from interlock.coordinator.actor import Actor, Item
+from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
-from interlock.coordinator.dispatcher import RETRY_SECONDS, Dispatcher
+from interlock.coordinator.dispatcher import Dispatcher
 from interlock.coordinator.effects import Effects
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
-from interlock.coordinator.records import CameUp, Entry, WentDown
+from interlock.coordinator.records import Entry, SupervisorEvent, WentDown
 from interlock.coordinator.session import Session, answer_frame
+from interlock.coordinator.states import Found, NoStates, States
 from interlock.coordinator.stopping_servers import end_servers
 from interlock.coordinator.take_up import departed, take_up
 from interlock.coordinator.timer import Timer
@@ -35,23 +37,9 @@ from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, ProcessGone
-from interlock.protocol.resource_commands import (
-    AgentGone,
-    Define,
-    Heard,
-    LaunchGone,
-    Order,
-    Tick,
-    WrapperGone,
-)
+from interlock.protocol.resource_commands import AgentGone, Define, Heard, LaunchGone, Order, Tick, WrapperGone
 from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
-from interlock.protocol.resource_state import (
-    Launch,
-    Resource,
-    Ticket,
-    concerns,
-    wants_to_hear,
-)
+from interlock.protocol.resource_state import Launch, Resource, Ticket, concerns, wants_to_hear
 from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
@@ -59,14 +47,21 @@ Hear = Callable[[FromBus], None]
 
 
 class Supervisor:
-    """One per bus. Args: effects: what decisions can have done; pid: of this process, for the log."""
+    """One per bus. Args: effects: what decisions can have done; pid: of this process, for the log; states: keeps what
+    survives the journal; found: what was there of it at the start."""
 
-    def __init__(self, journal: Journal, clock: Clock, config: Config, effects: Effects, pid: int) -> None:
+    def __init__(
+        self, journal: Journal, clock: Clock, config: Config, effects: Effects, pid: int,
+        states: States | None = None, found: Found | None = None,
+    ) -> None:  # fmt: skip
         self.journal = journal
         self.clock = clock
         self.config = config
         self.effects = effects
         self.pid = pid
+        self.states = states or NoStates()
+        self.recovery = ""  # what every agent is told once: why, and what is to be done
+        self.found = found or Found()
         self.sessions: set[Session] = set()
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
         self.stopping = anyio.Event()
@@ -84,13 +79,15 @@ class Supervisor:
 
     # --- life -----------------------------------------------------------------------------
     async def start(self, tasks: TaskGroup) -> None:
-        """Claim the journal, then take up everything that the last supervisor left under way."""
+        """Claim the journal, then take up everything that the last supervisor left under way.
+
+        Raises:
+            Unusable: the journal is an old copy, see recovery.py.
+        """
         self._tasks = tasks
         tasks.start_soon(self.timer.run)
         tasks.start_soon(self.dispatcher.run)
-        self.world.term += 1
-        if not await self._record(CameUp(self.world.term, self.pid)):
-            self.spawn(self._claim_later)
+        self.recovery = await claim(self)
         for agent in self.world.registry.agents.values():
             if not agent.gone and agent.process is not None:
                 self._watch_agent(agent.process)
@@ -105,7 +102,7 @@ class Supervisor:
             session.close()
         with anyio.move_on_after(5):
             await self.dispatcher.quiet()
-        await self._record(WentDown(self.world.term))
+        await self.record(WentDown(self.world.term))
         self.journal.finish()
 
     def reconfigure(self, config: Config) -> None:
@@ -242,6 +239,8 @@ class Supervisor:
             assert isinstance(order, Order)
             self.effects.begin(address, order)
         if isinstance(outcome.state, Resource):
+            if staged is not None:
+                self.states.changed(address)
             self.timer.arm(address, next_deadline(outcome.state))
 
     def news(self, agent: str, letter: Letter) -> None:
@@ -334,14 +333,8 @@ class Supervisor:
 
         self.effects.watch(keeper, partial(self.spawn, report))
 
-    async def _claim_later(self) -> None:
-        """The disk was full at the start: what this supervisor is has its record as soon as there is room."""
-        while not self.stopping.is_set():
-            if await self._record(CameUp(self.world.term, self.pid)):
-                return
-            await anyio.sleep(RETRY_SECONDS)
-
-    async def _record(self, event: CameUp | WentDown) -> bool:
+    async def record(self, event: SupervisorEvent) -> bool:
+        """Have an event of the bus's own on record; False where it could not be written."""
         staged = self.journal.stage(Entry(SUPERVISOR, (event,)), None)
         await staged.wait()
         return not staged.failure

@@ -1,13 +1,15 @@
 """The world: every machine's state as the committed records make it. Replay and life come through the same door."""
 
+from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
 
-from interlock.coordinator.records import CameUp, Entry, Record, message_id
+from interlock.coordinator.records import CameUp, Copied, Entry, Rebuilt, Record, message_id
 from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol.definition import Definition
+from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Inbox, InboxEvent, Letter
 from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, RESOURCES_LIVE_MAX
 from interlock.protocol.names import COORDINATOR
@@ -31,6 +33,7 @@ class World(msgspec.Struct):
         seq: number of the last event. index, hash, term: of the last record.
         ids: recent message ids and the digest of what came with each.
         idle: keys of resources that nobody has or wants, the one that has been so longest first.
+        bus: names the journal. lost: why a recovery is under way; empty: none is.
     """
 
     registry: Registry = Registry()
@@ -42,6 +45,8 @@ class World(msgspec.Struct):
     index: int = 0
     term: int = 0
     hash: str = ""
+    bus: str = ""
+    lost: str = ""
 
     def resource(self, key: str, definition: Definition | None = None) -> Resource:
         """A resource's state; one that nobody ever asked for is free, as its definition says."""
@@ -62,9 +67,9 @@ class World(msgspec.Struct):
         self.seq = record.first_seq + sum(len(entry.events) for entry in record.entries) - 1
         self.index, self.term = record.index, record.term
 
-    def take(self, entry: Entry, state: State) -> None:
+    def take(self, entry: Entry, state: State | None) -> None:
         """Life: the state was folded when it was decided; an inbox, which others write to, folds again."""
-        if isinstance(state, Inbox):
+        if state is None or isinstance(state, Inbox):
             self._fold(entry)
         elif isinstance(state, Resource):
             self._keep(entry.actor, state)
@@ -98,11 +103,28 @@ class World(msgspec.Struct):
             self.inboxes[agent] = fold(inboxes.evolve, self.inbox(agent), letters)
         elif actor == SUPERVISOR:
             for event in entry.events:
-                if isinstance(event, CameUp):
-                    self.term = event.term
+                match event:
+                    case CameUp(term, _, bus, lost):
+                        self.term, self.bus, self.lost = term, bus or self.bus, lost or self.lost
+                    case Copied(at_ms):
+                        self.lost = f"bus.db is a backup made at {wire_time(at_ms)}, what came later is not known"
+                    case Rebuilt():
+                        self.lost = ""
         else:
             facts: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
             self._keep(actor, fold(evolve_resource, self.resource(actor), facts))
+
+    def launches(self) -> Iterator[str]:
+        """Every launch that some state still speaks of."""
+        for resource in self.resources.values():
+            for unit in resource.units:
+                yield from unit.launches
+                if unit.server is not None:
+                    yield unit.server.launch
+                if unit.prepared is not None:
+                    yield unit.prepared.launch
+                if unit.step is not None and unit.step.launch:
+                    yield unit.step.launch
 
     def has_room_for(self, key: str) -> bool:
         """Another key can live: it does, or there is room, or one that is idle can make some."""

@@ -116,13 +116,25 @@ class RevokeHold(msgspec.Struct, frozen=True, omit_defaults=True, tag="REVOKE"):
     holder: str = ""
 
 
+class Verify(msgspec.Struct, frozen=True, tag="VERIFY"):
+    """Is the log on disk what was written? PROGRESS may come before the answer."""
+
+
+class BackUp(msgspec.Struct, frozen=True, tag="BACKUP"):
+    """Copy the database into a new file in the home; PROGRESS may come before the answer. Who asked takes it away."""
+
+
+class AskHealth(msgspec.Struct, frozen=True, tag="HEALTH"):
+    """What only the supervisor knows of its own troubles."""
+
+
 class Ping(msgspec.Struct, frozen=True, tag="PING"):
     pass
 
 
 Control = (
     JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
-    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | RevokeHold | Ping
+    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | RevokeHold | Verify | BackUp | AskHealth | Ping
 )  # fmt: skip
 
 
@@ -196,10 +208,47 @@ class EvidenceReply(msgspec.Struct, frozen=True, tag="EVIDENCE"):
 
 
 class Pong(msgspec.Struct, frozen=True, tag="PONG"):
+    """`recovery`: why this supervisor began with a recovery, and what is to be done; empty: it did not."""
+
     version: str
     pid: int
     home: str
     ready: bool = True
+    recovery: str = ""
+
+
+class Progress(msgspec.Struct, frozen=True, tag="PROGRESS"):
+    """So many records of so many; there is more to come."""
+
+    through: int
+    last: int
+
+
+class Verified(msgspec.Struct, frozen=True, omit_defaults=True, tag="VERIFIED"):
+    """So many records, up to event `seq`, are what was written; `broken` says where they are not."""
+
+    records: int
+    seq: int
+    broken: str = ""
+
+
+class BackedUp(msgspec.Struct, frozen=True, tag="BACKED_UP"):
+    """The copy lies at `path`, and ends with event `seq`."""
+
+    path: str
+    records: int
+    seq: int
+
+
+class Health(msgspec.Struct, frozen=True, tag="HEALTH_REPLY"):
+    """`frozen`: actors that failed too often. `state_files`: what of them cannot be written. `launches`: on record."""
+
+    version: str
+    pid: int
+    recovery: str
+    frozen: tuple[str, ...]
+    state_files: str
+    launches: tuple[str, ...]
 
 
 class GoingDown(msgspec.Struct, frozen=True, tag="GOING_DOWN"):
@@ -229,5 +278,5 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Answer = (
     MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
-    | EvidenceReply | Pong | GoingDown
+    | EvidenceReply | Progress | Verified | BackedUp | Health | Pong | GoingDown
 )  # fmt: skip

@@ -11,6 +11,7 @@ AGENT_NAME_CHARACTERS_MAX = 64
 RESOURCE_NAME_CHARACTERS_MAX = 64
 REPOSITORY_ID_CHARACTERS_MAX = 128
 RESOURCE_KEY_CHARACTERS_MAX = 256
+ID_CHARACTERS_MAX = 64  # of a message; a UUID has 36
 NEAREST_NAMES_MAX = 3  # how many "did you mean" are worth reading
 
 # --- resources ----------------------------------------------------------------------------
@@ -50,7 +51,14 @@ AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
 RECORD_BYTES_MAX = 512 * 1024  # one group commit
 SNAPSHOT_EVERY_RECORDS = 4_096  # replay stays well under a second
 SNAPSHOT_EVERY_BYTES = 16 * 1024 * 1024
+NUMBERS_RESERVED = 100_000  # events whose numbers one write of the high-water mark covers: days of agents' work
+VERIFIED_ROWS_A_CALL = 64  # of the chain, so that nobody else waits for a check
 TAIL_RECORDS_A_READ = 32  # a follower reads so many, then lets others
+
+# --- state files --------------------------------------------------------------------------
+STATE_FILE_TICKETS_MAX = 100  # of a queue; the others are counted
+STATE_FILE_BYTES_MAX = 1024 * 1024  # 64 units and 100 tickets with everything as long as it may be
+STATE_FILES_A_ROUND = 256  # written in one go, then others have their turn
 
 # --- supervision --------------------------------------------------------------------------
 RESTARTS_MAX = 5  # of one actor in …

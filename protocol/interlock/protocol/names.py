@@ -74,10 +74,31 @@ def short_name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
+def state_file_name(key: str, *, folds_case: bool = False) -> str:
+    """The file that a resource's state is written to: another name for every key.
+
+    Args:
+        key: a full key.
+        folds_case: the file system takes `GPU.md` and `gpu.md` for one; then capitals are marked once more.
+    """
+    name = "@".join(reversed(key.split("/")[1:]))  # no part of a key can hold an "@", or a "~"
+    if folds_case and name != name.lower():
+        name += f"~{sum(1 << at for at, character in enumerate(name) if character.isupper()):x}"
+    return f"{name}.md"
+
+
+def key_of_state_file(name: str) -> str | None:
+    """The key that `state_file_name` made this name of; None where it is no such name."""
+    stem, dot, _ = name.rpartition(".md")
+    short, at, repository = stem.partition("~")[0].partition("@")
+    key = f"repository/{repository}/{short}" if at else f"machine/{short}"
+    return key if dot and why_not_resource(key) is None else None
+
+
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The known names most like this one, best first, a few at most."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_fold, n=NEAREST_NAMES_MAX, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), by_fold, n=NEAREST_NAMES_MAX, cutoff=0.55)
     return [by_fold[each] for each in close]
 
 

@@ -5,7 +5,7 @@ import msgspec
 from interlock.protocol.definition import Definition, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.messages import Cancel, Extend, Handover, Release, Request, Restart
-from interlock.protocol.resource_state import Server, StepKind
+from interlock.protocol.resource_state import Remains, Server, StepKind
 
 MailBody = Request | Release | Extend | Cancel | Restart | Handover
 
@@ -98,6 +98,18 @@ class Revoke(msgspec.Struct, frozen=True):
     holder: str = ""
 
 
+class Doubt(msgspec.Struct, frozen=True):
+    """The database was lost: whatever this resource was used for, a person has to say that it has ended.
+
+    Args:
+        why: one sentence, the same for all units.
+        remains: by unit, where anything is known.
+    """
+
+    why: str
+    remains: dict[str, Remains] = {}
+
+
 class Sync(msgspec.Struct, frozen=True):
     """Nothing but an answer, once all that came before it is decided and durable."""
 
@@ -183,7 +195,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Revoke | Sync
+    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Revoke | Doubt | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ import msgspec
 from interlock.protocol.definition import Definition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
-from interlock.protocol.resource_state import Launch, Server, StepKind, Ticket
+from interlock.protocol.resource_state import Launch, Remains, Server, StepKind, Ticket
 
 
 # --- the queue ----------------------------------------------------------------------------
@@ -110,7 +110,8 @@ class Down(msgspec.Struct, frozen=True, omit_defaults=True, tag="down"):
 
 
 class RecoveryRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag="recovery_required"):
-    """`launch`: the gated command that is in doubt; empty: the server or its step is."""
+    """`launch`: the gated command that is in doubt; empty: the server or its step is. `remains`: found after the
+    database was lost, of which nothing else is known."""
 
     unit: str
     why: str
@@ -118,6 +119,7 @@ class RecoveryRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag="rec
     agent: str = ""
     request_id: str = ""
     launch: str = ""
+    remains: Remains | None = None
 
 
 class Recovered(msgspec.Struct, frozen=True, tag="recovered"):

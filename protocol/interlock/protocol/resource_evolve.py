@@ -133,7 +133,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             assert unit.server is not None
             server = None if gone else replace(unit.server, alive=False)
             return _set(resource, unit, server=server, why=why_down(unit, why))
-        case RecoveryRequired(name, why, at_ms, agent, request_id, launch):
+        case RecoveryRequired(name, why, at_ms, agent, request_id, launch, remains):
             unit = resource.unit(name)
             if unit.ticket is not None and unit.state is UnitState.PREPARING:
                 resource = _enqueue(resource, unit.ticket)
@@ -144,6 +144,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 name, UnitState.RECOVERY_REQUIRED, why=why, server=server, step=unit.step if launch else None,
                 launches=_without(unit.launches, launch), prepared=unit.prepared if launch else None,
             )  # fmt: skip
+            if remains is not None:
+                doubtful = replace(doubtful, server=remains.server, step=None, launches=remains.launches)
             return _put(resource, doubtful)
         case Recovered(name):
             unit = resource.unit(name)

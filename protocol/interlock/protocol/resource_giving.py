@@ -6,6 +6,7 @@ the latter the hold goes as it stands, its worktree and the server that runs the
 
 from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_age
+from interlock.protocol.limits import ID_CHARACTERS_MAX
 from interlock.protocol.messages import Handover, Release, Released
 from interlock.protocol.resource_commands import Mail
 from interlock.protocol.resource_draft import Draft, arrival_of
@@ -14,7 +15,7 @@ from interlock.protocol.resource_handover import cancel_ticket
 from interlock.protocol.resource_state import Ticket, Unit, UnitState, first_grantable, queued_of, unit_of
 from interlock.protocol.resource_waiting import release_hold
 
-ID_CHARS_MAX = 64 - len(".next")  # of the message's id: the ticket's has to be one too
+NEXT = ".next"  # after the message's id, for the id of the ticket that it makes
 
 
 def release(draft: Draft, mail: Mail, body: Release) -> None:
@@ -116,7 +117,7 @@ def _busy(draft: Draft, mail: Mail, why: str) -> None:
 def _ticket_of_heir(draft: Draft, mail: Mail, heir: str, given: Ticket) -> Ticket:
     """The place of one who has not asked: what it is given, as it stands. Its id follows from the message's."""
     return Ticket(
-        request_id=f"{mail.id[:ID_CHARS_MAX]}.next",
+        request_id=mail.id[: ID_CHARACTERS_MAX - len(NEXT)] + NEXT,
         agent=heir,
         incarnation=mail.heir,
         arrival=arrival_of(draft, heir),

@@ -30,7 +30,7 @@ from interlock.protocol.resource_events import (
 )
 from interlock.protocol.resource_events import Down as WentDown
 from interlock.protocol.resource_standing import NOT_UP_AGAIN, STOPPED_WITH_BUS
-from interlock.protocol.resource_state import StepKind, Ticket, Unit, UnitState, first_grantable
+from interlock.protocol.resource_state import Remains, StepKind, Ticket, Unit, UnitState, first_grantable
 from interlock.protocol.resource_steps import anew_kind, first_kind, may_run_again, next_kind, start_step
 from interlock.protocol.resource_waiting import arm
 
@@ -185,11 +185,11 @@ def grant(draft: Draft, unit: Unit, ticket: Ticket, *, carried: bool = False) ->
         draft.tell(ticket, message)
 
 
-def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "") -> None:
+def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "", remains: Remains | None = None) -> None:
     """Stop here until a person has looked: nothing is proved, so nothing is free. `launch`: the command in doubt."""
     ticket = unit.ticket
     agent, request_id = (ticket.agent, ticket.request_id) if ticket is not None else ("", "")
-    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id, launch))
+    draft.event(RecoveryRequired(unit.name, why, draft.now.at_ms, agent, request_id, launch, remains))
     if launch:
         draft.abort(unit)
     if ticket is not None and unit.state is UnitState.HELD:

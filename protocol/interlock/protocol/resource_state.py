@@ -180,6 +180,20 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.free_at is not None and self.ticket is None and self.step is None
 
 
+class Remains(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What still lives of a unit's old use, found after the database was lost.
+
+    Args:
+        known: what its state file said, in words, for the person who has to decide.
+        server: runs under its keeper, whose identity is its own word.
+        launches: commands under keepers that live.
+    """
+
+    known: str = ""
+    server: Server | None = None
+    launches: dict[str, Launch] = {}
+
+
 class Ended(msgspec.Struct, frozen=True):
     """How a ticket ended, to answer whoever sends its id again."""
 

@@ -35,6 +35,8 @@ OTHERS = {
     "agents": "Who is here, alive or not.",
     "ack": "Say that messages have been read.",
     "receipt": "How far a message has come.",
+    "backup": "Copy the database, while the bus runs.",
+    "doctor": "What is wrong here, and the command that mends it.",
     "recover": "Look at a resource in doubt, and set it free.",
     "revoke": "Take a resource back from its owner.",
     "errors": "Every code, and what to do.",

@@ -4,16 +4,30 @@ import os
 from typing import Any
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.connection import Connection
+from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.frames import Frame
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.cli.short import show
+
+SILENT_S = 40.0  # a disk that takes longer for one piece is given up by the supervisor too
 
 
 def ask_bus(kind: str, *, notices: bool = True, **fields: Any) -> Frame:
     """Ask the bus itself, and return the body of its answer. Raises Failure for a refusal."""
     with Connection(Given.options, notices=notices) as connection:
         return body_of(connection.ask("supervisor", body={"type": kind, **fields}))
+
+
+def ask_at_length(connection: Connection, kind: str) -> Frame:
+    """Ask the bus for what may take long; it says every few seconds how far it is. Raises Failure for a refusal."""
+    connection.tell("supervisor", body={"type": kind})
+    try:
+        while frame := connection.receive(SILENT_S):
+            if frame.get("body", {}).get("type") not in {"PROGRESS", None}:
+                return body_of(frame)
+    except Lost:
+        raise Failure(69, "the supervisor went away meanwhile: try again") from None
+    raise Failure(69, f"the supervisor has said nothing for {SILENT_S:.0f} s: bus doctor")
 
 
 def body_of(frame: Frame) -> Frame:

@@ -6,7 +6,7 @@ import typer
 
 from interlock.adapters.cli.app import Given
 from interlock.adapters.cli.options import Failure, say_err, say_out
-from interlock.adapters.paths import find_home
+from interlock.adapters.paths import Home, find_home
 
 
 def command(
@@ -14,6 +14,9 @@ def command(
     install: bool = typer.Option(False, "--install-service", help="Have systemd or launchd start it by itself."),
     uninstall: bool = typer.Option(False, "--uninstall-service", help="Undo that."),
     as_service: bool = typer.Option(False, "--as-service", hidden=True, help="What the service manager calls."),
+    recover: bool = typer.Option(
+        False, "--recover", help="First set a database aside that cannot be used, and go on from the state files."
+    ),
 ) -> int:
     """Start the supervisor (exit 0 too where one runs)."""
     from interlock.adapters.cli import service_command
@@ -36,6 +39,9 @@ def command(
         ) from None
     if install:
         return service_command.install()
+    aside = _set_aside(home) if recover else ""
+    if aside and not Given.options.json:
+        say_out(f"set aside: {aside}")
     if foreground:
         return _serve()
     if problem := service_command.listen(home, on=True):
@@ -43,7 +49,8 @@ def command(
     started = start(home)
     pong = ask_bus("PING", notices=False)
     if Given.options.json:
-        say_json({"pid": pong["pid"], "home": pong["home"], "version": pong["version"], "started": started})
+        facts = {"pid": pong["pid"], "home": pong["home"], "version": pong["version"], "started": started}
+        say_json({**facts, "recovery": pong.get("recovery", ""), **({"set_aside": aside} if recover else {})})
     else:
         say_out(f"{'up' if started else 'already running'}: pid {pong['pid']}, home {pong['home']}")
     _compare(str(pong["version"]))
@@ -56,6 +63,21 @@ def _compare(running: str) -> None:
 
     if running != (mine := version("interlock")):
         say_err(f"bus: it is version {running}, and this command {mine}: bus down, then bus up; servers keep running")
+
+
+def _set_aside(home: Home) -> str:
+    """Where the old database is now. Raises Failure."""
+    from interlock.adapters.flock import holder
+    from interlock.adapters.set_aside import InUse, set_aside
+
+    try:
+        return set_aside(home) if home.root.is_dir() else ""
+    except InUse:
+        pid = holder(home.lock).get("pid", "unknown")
+        why = f"a supervisor runs here (pid {pid}) and uses its database: bus down, then bus up --recover"
+        raise Failure(75, why) from None
+    except OSError as error:
+        raise Failure(73, f"{home.database} cannot be set aside ({error.strerror}): move it away yourself") from None
 
 
 def _serve() -> int:

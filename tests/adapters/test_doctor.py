@@ -1,0 +1,318 @@
+"""Each finding of the doctor, on a home that is broken in that one way; and that a whole one has none."""
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.adapters.shared_bus import shared_bus
+from tests.end_to_end.playground import Bus, stranger
+
+from interlock.adapters.doctor import checks, home, machine
+from interlock.adapters.doctor.checks import CHECKS, examine
+from interlock.adapters.doctor.scene import Asked, Finding, Scene, lock_holder, look
+from interlock.adapters.paths import Home
+from interlock.adapters.process import identify
+from interlock.coordinator.config import parse_config
+from interlock.coordinator.states import Survivor
+
+
+@pytest.fixture
+def place() -> Iterator[Home]:
+    """A home as a supervisor that has left leaves it."""
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as folder:
+        made = Home(Path(os.path.realpath(folder)) / "bus")
+        made.create()
+        made.database.write_bytes(b"x" * 4096)
+        made.lock.write_text(json.dumps({"pid": 4_000_000}))
+        yield made
+
+
+def findings(place: Home, **environ: str) -> list[Finding]:
+    return examine(look(place, environ))
+
+
+def test_a_whole_home_has_no_findings(place: Home) -> None:
+    assert findings(place) == []
+
+
+def test_no_home_at_all_has_no_findings(tmp_path: Path) -> None:
+    assert findings(Home(tmp_path / "nothing")) == []
+
+
+def nothing_changed(of: Path) -> dict[str, Any]:
+    return {
+        str(each): (os.lstat(each).st_mtime_ns, os.lstat(each).st_mode, os.lstat(each).st_size)
+        for each in of.rglob("*")
+    }
+
+
+def log_line(place: Home, event: str, **fields: object) -> None:
+    entry = {"event": event, "level": "error", "timestamp": datetime.now(UTC).isoformat(), **fields}
+    with open(place.logs / "supervisor.log", "a") as file:
+        file.write(json.dumps(entry) + "\n")
+
+
+def planted_link(place: Home) -> None:
+    (place.states / "x.md").symlink_to("/etc/passwd")
+
+
+def all_of(*steps: Callable[[Home], object]) -> Callable[[Home], object]:
+    return lambda place: [step(place) for step in steps]
+
+
+def fails(place: Home) -> None:
+    for _ in range(3):
+        log_line(place, "task_failed", why="it broke")
+
+
+HARMS: list[tuple[str, Callable[[Home], object], str, str]] = [
+    ("home", lambda p: p.root.chmod(0o755), "is open to others (mode 755)", "chmod 700 "),
+    (
+        "home",
+        all_of(lambda p: p.launches.rmdir(), lambda p: p.launches.symlink_to("/tmp")),
+        "is no folder but a link",
+        "mv ",
+    ),
+    ("home", lambda p: p.config.symlink_to("/etc/hosts"), "is a symbolic link", "cp "),
+    ("home", all_of(lambda p: p.database.unlink(), lambda p: p.database.mkdir()), "is no regular file", "mv "),
+    ("foreign", lambda p: (p.root / "notes.txt").touch(), "holds what is not the bus's: 'notes.txt'", "move them"),
+    ("configuration", lambda p: p.config.write_text("[buss]\n"), "unknown key 'buss'", "${EDITOR:-vi} "),
+    ("configuration", lambda p: os.mkfifo(p.config), "no regular file", "${EDITOR:-vi} "),
+    ("down", lambda p: p.down.touch(), "was taken down with bus down", "bus up"),
+    ("database", lambda p: p.database.write_bytes(b"x"), "is cut short", "bus up --recover"),
+    (
+        "database",
+        all_of(lambda p: os.truncate(p.database, 0), lambda p: (p.root / "bus.db-wal").write_bytes(b"x")),
+        "but its log is not",
+        "bus up --recover",
+    ),
+    (
+        "database",
+        all_of(lambda p: p.database.unlink(), lambda p: (p.states / "x.md").touch()),
+        "the next start recovers",
+        "bus up",
+    ),
+    ("state_files", planted_link, "x.md is a link or no regular file", "mv "),
+    ("socket", lambda p: p.socket().write_text("planted"), "is not a socket of yours", "rm "),
+    (
+        "dead_letters",
+        lambda p: log_line(p, "dead_letter", actor="machine/x"),
+        "1 messages met a fault of the bus",
+        "grep dead_letter ",
+    ),
+    ("log", fails, "task_failed 3 times in the last day, the last: it broke", "grep task_failed "),
+]
+
+
+@pytest.mark.parametrize(("about", "harm", "what", "mend"), HARMS, ids=[f"{row[0]}: {row[2]}"[:40] for row in HARMS])
+def test_what_is_broken_is_found_with_what_mends_it_and_left_as_it_is(
+    place: Home, about: str, harm: Callable[[Home], object], what: str, mend: str
+) -> None:
+    harm(place)
+    before = nothing_changed(place.root)
+
+    found = [each for each in findings(place) if each.about == about]
+
+    assert len(found) == 1, findings(place)
+    assert what in found[0].what
+    assert mend in found[0].mend
+    assert nothing_changed(place.root) == before
+
+
+@pytest.mark.parametrize(
+    ("environ", "what"),
+    [
+        ({"BUS_HOME": "relative/home"}, "is relative"),
+        ({"BUS_AUTOSTART": "0"}, "forbids to start one"),
+        ({"BUS_LAUNCH": "run-1-aa", "BUS_FENCE": "7"}, "BUS_FENCE, BUS_LAUNCH come from a launch that is over"),
+        ({"BUS_HOEM": "/x"}, "BUS_HOEM mean nothing to the bus"),
+    ],
+)
+def test_odd_variables_are_found(place: Home, environ: dict[str, str], what: str) -> None:
+    [found] = findings(place, **environ)
+    assert (found.about, what in found.what) == ("environment", True)
+
+
+def test_a_launch_that_lives_may_have_its_variables(place: Home) -> None:
+    me = identify(os.getpid())
+    assert me is not None
+    up = {"event": "up", "identity": {name: getattr(me, name) for name in me.__struct_fields__}, "subreaper": True}
+    (place.launches / "run-1-aa.jsonl").write_text(json.dumps(up) + "\n")
+    scene = look(place, {"BUS_LAUNCH": "outer:run-1-aa", "BUS_FENCE": "7"})
+    assert list(machine.environment(scene)) == []
+    assert [each.launch for each in scene.survivors] == ["run-1-aa"]
+
+
+def test_a_full_disk_and_a_network_file_system_are_found(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1024))
+    monkeypatch.setattr(machine, "network_file_system", lambda _: "nfs4")
+    assert [each.about for each in findings(place)] == ["network", "disk"]
+
+
+def test_somebody_elses_files_are_found(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    scene = Scene(place, {})
+    assert all("belongs to user" in each.what for each in (*home.folders(scene), *home.files(scene)))
+    assert len(list(home.folders(scene))) == 4
+
+
+def test_a_check_that_fails_says_so_and_keeps_no_other_from_its_turn(
+    place: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(scene: Scene) -> Iterator[Finding]:
+        raise RuntimeError("oh")
+        yield
+
+    place.down.touch()
+    monkeypatch.setattr(checks, "CHECKS", (odd, *CHECKS))
+    assert [each.about for each in findings(place)] == ["doctor", "down"]
+
+
+# --- what a supervisor says ----------------------------------------------------------------------
+WELL = {"version": "", "pid": 1, "frozen": [], "state_files": "", "launches": []}
+
+
+def asked(place: Home, **facts: Any) -> list[Finding]:
+    from importlib.metadata import version
+
+    health = {**WELL, "version": version("interlock"), **facts.pop("health", {})}
+    config = parse_config("[resources.web]\nstart = 'x'\nports = [7080]\n", "bus.toml")
+    survivors = facts.pop("survivors", ())
+    given = Asked(health, facts.get("resources", []), facts.get("agents", []), facts.get("verified"))
+    return examine(Scene(place, {}, given, "", 1, config, "", survivors, time.time() + 60))
+
+
+IN_DOUBT = {
+    "resource": "machine/web", "declared": True, "units": [{"unit": "", "state": "recovery_required"}], "holders": [],
+    "why": "the database was lost",
+}  # fmt: skip
+DOWN = {"resource": "machine/web", "declared": True, "units": [], "holders": [{"agent": "ann"}], "down": True}
+UNBOUND = {"agent": "ann", "presence": "unknown", "holds": ["web"], "unread": 2_000}
+
+
+@pytest.mark.parametrize(
+    ("facts", "about", "mend"),
+    [
+        ({"resources": [IN_DOUBT]}, ["recovery"], "bus recover web"),
+        ({"resources": [DOWN]}, ["server_down"], "bus --as ann restart web"),
+        ({"agents": [UNBOUND]}, ["unbound", "unread"], "bus join ann --pid PID, with the pid of its program"),
+        ({"health": {"frozen": ["machine/x failed and is frozen: read"]}}, ["frozen"], "bus down && bus up"),
+        ({"health": {"version": "0.0.1"}}, ["version"], "bus down && bus up"),
+        ({"health": {"state_files": "cannot be written"}}, ["state_files"], "ls -la "),
+        ({"verified": {"broken": "the chain is broken at record 3"}}, ["database"], "bus down; put a backup"),
+        ({"verified": {"records": 3, "seq": 3}}, [], ""),
+    ],
+)  # fmt: skip
+def test_what_the_supervisor_tells_is_found(place: Home, facts: Any, about: list[str], mend: str) -> None:
+    found = asked(place, **facts)
+    assert [each.about for each in found] == about
+    assert not found or found[0].mend.startswith(mend)
+
+
+def test_a_launch_that_nobody_knows_of_is_found(place: Home) -> None:
+    me = identify(os.getpid())
+    assert me is not None
+    (place.launches / "run-1-aa.jsonl").touch()
+    [found] = asked(place, survivors=(Survivor("run-1-aa", me), Survivor("just-now", me)))
+    assert (found.about, found.mend) == ("launches", f"kill -TERM {me.pid}")
+    assert asked(place, survivors=(Survivor("run-1-aa", me),), health={"launches": ["run-1-aa"]}) == []
+
+
+def test_a_stranger_on_the_port_of_a_declared_server_is_found(place: Home) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place.config.write_text(f"[resources.web]\nstart = 'x'\nports = [{port}]\n")
+    with stranger(port) as pid:
+        [found] = findings(place)
+        assert (found.about, found.mend) == ("port", f"kill {pid}, if it is yours")
+        assert f"port {port} of web is held by pid {pid}" in found.what
+
+
+# --- processes -------------------------------------------------------------------------------------
+HOLDER = """
+import fcntl, sys
+lock = open(sys.argv[1], "r+")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(place: Home) -> Iterator["subprocess.Popen[str]"]:
+    """A process that holds the home's lock and answers nobody."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(place.lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    place.lock.write_text(json.dumps({"pid": process.pid}))
+    yield process
+    process.communicate("")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/locks")
+def test_who_holds_the_lock_is_read_and_not_tried(place: Home, holder: "subprocess.Popen[str]") -> None:
+    assert lock_holder(place) == holder.pid
+    [found] = findings(place)
+    assert (found.about, found.mend) == ("supervisor", f"kill -TERM {holder.pid}; bus up")
+    assert "its socket" in found.what
+    with open(place.lock) as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_stopped_supervisor_is_found(place: Home, holder: "subprocess.Popen[str]") -> None:
+    os.kill(holder.pid, 19)
+    os.waitpid(holder.pid, os.WUNTRACED)
+    [found] = findings(place)
+    os.kill(holder.pid, 18)
+    assert (found.about, found.mend) == ("supervisor", f"kill -CONT {holder.pid}")
+
+
+# --- the command -----------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def bus() -> Iterator[Bus]:
+    with shared_bus() as shared:
+        yield shared
+
+
+def test_the_command_says_that_all_is_well_and_that_the_log_is_whole(bus: Bus) -> None:
+    done = bus("doctor")
+    assert (done.code, done.err) == (0, "")
+    assert "the log is whole" in done.out
+    assert "nothing is wrong" in done.out
+    facts = bus("--json", "doctor").json
+    assert (facts["ok"], facts["findings"], facts["facts"]["supervisor"]) == (True, [], bus.supervisor())
+
+
+def test_the_command_shows_each_finding_with_what_mends_it_and_exits_1(bus: Bus) -> None:
+    (bus.home / "stray.txt").touch()
+    try:
+        done, told = bus("doctor", "--quick"), bus("--json", "doctor", "--quick")
+        assert (done.code, told.code) == (1, 1)
+        assert "foreign: " in done.out
+        assert "\n    move them elsewhere\n" in done.out
+        assert [each["about"] for each in told.json["findings"]] == ["foreign"]
+    finally:
+        (bus.home / "stray.txt").unlink()
+
+
+def test_the_command_starts_nothing_and_mends_nothing(bus: Bus) -> None:
+    other = Bus(bus.folder / "other")
+    other.folder.mkdir()
+    done = other("doctor")
+    assert (done.code, other.home.exists()) == (0, False)
+    assert "no supervisor answers" in done.out
