@@ -29,10 +29,12 @@ from interlock.adapters.process import identify
 from interlock.adapters.sqlite import SqliteStore
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
+from interlock.adapters.trust import LocalRepositories
 from interlock.adapters.unix_socket import UnixDoor
 from interlock.coordinator.config import Config, ConfigError, parse_config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
+from interlock.coordinator.repositories import Repositories
 from interlock.coordinator.router import Router
 from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten, Unknown, Unusable
@@ -110,9 +112,11 @@ class Service:
 
     async def _serve(self) -> None:
         try:
-            config = read_config(self._home)
+            home = read_config(self._home)
         except ConfigError as error:
             raise CannotServe(Exit.CONFIG, str(error)) from None
+        self._repositories = Repositories(LocalRepositories(self._home), home)
+        config = self._repositories.load(home)
         journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep)
         ended_well = False
         try:
@@ -160,7 +164,9 @@ class Service:
 
         effects = LocalEffects(self._home, tasks, tell, self._umask)
         supervisor = Supervisor(journal, SystemClock(), config, effects, os.getpid())
-        desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
+        desk = Desk(
+            supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor), self._repositories
+        )
         router = Router(supervisor, desk)
         desk.joiner = router
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
@@ -186,7 +192,7 @@ class Service:
         """Take a changed `bus.toml`; one that is wrong is not taken, and the sentence says why."""
         self._stamp = _stamp(self._home.config)
         try:
-            supervisor.reconfigure(read_config(self._home))
+            supervisor.reconfigure(self._repositories.load(read_config(self._home)))
         except ConfigError as error:
             log.error("configuration_kept", why=str(error))
             return f"{error} - the last good configuration stays in force"
@@ -199,8 +205,9 @@ class Service:
             supervisor.stopping.set()
         elif _stamp(self._home.config) != self._stamp:
             self._problem = self._reconfigure(supervisor)
-        if self._problem:
-            session.notes.append(self._problem)
+        if self._repositories.is_stale():
+            supervisor.reconfigure(self._repositories.load())
+        session.notes += [each for each in (self._problem, self._repositories.problem) if each]
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

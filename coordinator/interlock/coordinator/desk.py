@@ -10,6 +10,7 @@ from interlock.coordinator import views
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import Names
+from interlock.coordinator.repositories import NoRepositories, Repositories
 from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
@@ -32,6 +33,7 @@ from interlock.protocol.names import why_not_launch
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Admit, Recover, Sync
 from interlock.protocol.resource_state import UnitState
+from interlock.protocol.visible import visible
 
 _controls = msgspec.json.Decoder(Control)
 
@@ -47,9 +49,12 @@ class Desk:
 
     joiner: Joiner
 
-    def __init__(self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None]) -> None:
+    def __init__(
+        self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None],
+        repositories: Repositories | None = None,
+    ) -> None:  # fmt: skip
         self._supervisor = supervisor
-        self.names = Names(supervisor)
+        self.names = Names(supervisor, repositories or Repositories(NoRepositories(), supervisor.config))
         self.tickets = Tickets(supervisor, self.names)
         self._version = version
         self._home = home
@@ -99,11 +104,11 @@ class Desk:
             case control.Ping():
                 say(control.Pong(self._version, self._supervisor.pid, self._home))
             case control.AskStatus(resource):
-                say(self._status(resource))
+                say(self._status(session, resource))
             case control.AskAgents():
                 say(self._agents())
             case control.Tail():
-                key = self.names.resolve(question.resource) if question.resource else ""
+                key = self.names.resolve(question.resource, session) if question.resource else ""
                 if session.reads_log:
                     say(Refused(Code.RESOURCE_BUSY, "this session reads the log already: open another one"))
                 else:
@@ -138,9 +143,9 @@ class Desk:
             case control.Wait(resource, follow):
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
-                say(self.tickets.check(session.agent, resource))
+                say(self.tickets.check(session, resource))
             case control.ReportEnd(resource, launch):
-                return self._report_end(session, message_id, self.names.resolve(resource), launch)
+                return self._report_end(session, message_id, self.names.resolve(resource, session), launch)
             case control.AdmitLaunch(launch=launch) if (why_not := why_not_launch(launch)) is not None:
                 say(Refused(Code.BAD_MESSAGE, why_not))
             case control.AdmitLaunch(keeper=keeper) if self._supervisor.effects.probe(keeper) is not Presence.ALIVE:
@@ -149,7 +154,7 @@ class Desk:
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
                 sender = session.agent
                 return self._ask(
-                    session, message_id, self.names.resolve(resource),
+                    session, message_id, self.names.resolve(resource, session),
                     lambda id_: Admit(sender, id_, fence, launch, keeper, command),
                 )  # fmt: skip
         return None
@@ -162,9 +167,10 @@ class Desk:
     # --- answers ----------------------------------------------------------------------------
     def status_text(self, session: Session, resource: str) -> Text:
         """The answer to a STATUS message."""
-        keys = [self.names.resolve(resource)] if resource else self._shown()
+        keys = [self.names.resolve(resource, session)] if resource else self._shown()
         now_ms = self._supervisor.clock.wall_ms()
-        lines = [views.summary_line(self.tickets.resource(key), now_ms) for key in keys]
+        shown = [(key, resource or self.names.shown(key, session)) for key in keys]
+        lines = [views.summary_line(self.tickets.resource(key), name, now_ms) for key, name in shown]
         return Text("\n".join(lines) or "no resource is declared or in use")
 
     def _inbox(self, agent: str, last: int) -> control.InboxReply:
@@ -194,12 +200,19 @@ class Desk:
             Code.TARGET_ENDED, f"no message {id_} is known here, or it was read long ago: bus tail has the log"
         )
 
-    def _status(self, called: str) -> control.StatusReply | Refused:
-        keys = [self.names.resolve(called)] if called else self._shown()
-        declared, now_ms = self._supervisor.config.resources, self._supervisor.clock.wall_ms()
-        return control.StatusReply(
-            tuple(views.status_of(self.tickets.resource(key), key in declared, now_ms) for key in keys)
-        )
+    def _status(self, session: Session, called: str) -> control.StatusReply | Refused:
+        keys = [self.names.resolve(called, session)] if called else self._shown()
+        config, now_ms = self._supervisor.config, self._supervisor.clock.wall_ms()
+        found = []
+        for key in keys:
+            status = views.status_of(self.tickets.resource(key), key in config.resources, now_ms)
+            status["name"] = self.names.shown(key, session)
+            if key.startswith("repository/"):
+                status["repository"] = visible(self.names.main_of(key))
+                if config.is_suspended(key):
+                    status["suspended"] = config.suspended[key.split("/")[1]]
+            found.append(status)
+        return control.StatusReply(tuple(found))
 
     def _agents(self) -> control.AgentsReply:
         world, rows = self._supervisor.world, []
@@ -225,7 +238,7 @@ class Desk:
         return control.AgentsReply(tuple(rows))
 
     def _logs(self, session: Session, called: str) -> control.LogsReply | Refused:
-        keys = [self.names.resolve(called)] if called else self._supervisor.resources_of(session.agent)
+        keys = [self.names.resolve(called, session)] if called else self._supervisor.resources_of(session.agent)
         for key in keys:
             for unit in self.tickets.resource(key).units:
                 launch = unit.step.launch if unit.step is not None and unit.step.launch else ""
@@ -271,7 +284,7 @@ class Desk:
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""
-        key = self.names.resolve(called)
+        key = self.names.resolve(called, session)
         resource = self.tickets.resource(key)
         why = tuple(unit.why for unit in resource.units if unit.state is UnitState.RECOVERY_REQUIRED)
         expected = hashlib.blake2b("\0".join((key, *why)).encode(), digest_size=3).hexdigest()

@@ -1,13 +1,21 @@
 """Naming: which resource is meant by what an agent wrote, and which one where it wrote none. Source: contract §1."""
 
+import re
+
 import msgspec
 
+from interlock.coordinator.config import Config
+from interlock.coordinator.repositories import Place, Repositories
+from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
-from interlock.protocol.names import is_key, nearest, why_not_resource
-from interlock.protocol.resource_state import queued_of, unit_of
+from interlock.protocol.names import is_key, nearest, short_name, why_not_resource
+from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, unit_of
+from interlock.protocol.visible import visible
+
+_IS_ID = re.compile(r"[0-9a-f]{32}")  # what a real repository is called; any other id is only a name
 
 
 class No(Exception):
@@ -19,13 +27,28 @@ class No(Exception):
 
 
 class Names:
-    """One per bus."""
+    """One per bus.
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    A short name means, in this order (ADR 16): what I have under that name from this very worktree; the resource of the
+    given worktree's repository, then of the session's; the one that I have; the machine's; the only one that there is.
+    """
+
+    def __init__(self, supervisor: Supervisor, repositories: Repositories) -> None:
         self._supervisor = supervisor
+        self._repositories = repositories
+        self._indexed: Config | None = None
+        self._index: dict[str, list[str]] = {}
 
-    def resolve(self, called: str) -> str:
-        """The full key of what an agent calls a resource. Source: contract §1."""
+    def resolve(self, called: str, session: Session | None = None, *, sender: str = "", worktree: str = "") -> str:
+        """The full key of what an agent calls a resource. Source: contract §1.
+
+        Args:
+            session, sender: who calls it that; the sender may differ where each line names its own.
+            worktree: that it named, "" or "-" for none.
+
+        Raises:
+            No: it is no name, no resource has it, or several do.
+        """
         if "," in called:
             why = "several resources in one REQUEST come with a later version: ask for one at a time"
             raise No(Code.CAPABILITY_DENIED, why)
@@ -33,18 +56,67 @@ class Names:
         if why_not is not None:
             raise No(Code.BAD_MESSAGE, why_not)
         if is_key(called):
+            self._refresh(_repository(called))
             return called
-        declared = {key.rpartition("/")[2]: key for key in self._supervisor.config.resources}
-        if called in declared:
-            return declared[called]
-        close = nearest(called, declared)
-        if close:
-            hint = f"did you mean {' or '.join(close)}?"
-        elif declared:
-            hint = f"declared are {', '.join(sorted(declared)[:8])}"
-        else:
-            hint = "nothing is declared in bus.toml"
-        raise No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
+        agent = sender or (session.agent if session is not None else "")
+        mine = self._mine(agent, called)
+        here = worktree if worktree not in {"", "-"} else session.worktree if session is not None else ""
+        from_here = [key for key, ticket in mine if here and ticket.worktree == here]
+        if len(from_here) == 1:
+            return from_here[0]
+        places = self._places(worktree, session) if self._matters(called) else []
+        for place in places:
+            if self._refresh(place.id):
+                return self.resolve(called, session, sender=sender, worktree=worktree)
+            if self._declared_by(place, called):
+                return f"repository/{place.id}/{called}"
+        if len(mine) == 1:
+            return mine[0][0]
+        declared = self._by_name().get(called, [])
+        if f"machine/{called}" in declared:
+            return f"machine/{called}"
+        if len(declared) == 1:
+            return declared[0]
+        if len(declared) > 1:
+            which = " or ".join(f"{key} ({visible(self.main_of(key))})" for key in declared[:3])
+            why = f"several repositories declare {called!r}: ask from a worktree of one, or name {which}"
+            raise No(Code.AMBIGUOUS_TARGET, why)
+        raise self._unknown(called, places)
+
+    def may_ask(self, key: str, called: str, session: Session, sender: str, message_id: str, worktree: str) -> None:
+        """A REQUEST for that key may go on: what it would run is trusted, and the worktree is one of the repository's.
+
+        Raises:
+            No: CAPABILITY_DENIED where the declaration does not count, SCOPE_DENIED for another repository's worktree.
+        """
+        repository = _repository(key)
+        if not _IS_ID.fullmatch(repository):
+            return
+        self._refresh(repository)
+        why = self._supervisor.config.suspended.get(repository, "")
+        places = [] if why or key in self._supervisor.config.resources else self._places(worktree, session)
+        for place in places:
+            if place.id == repository and self._repositories.declares(place, short_name(key)):
+                why = self._repositories.why_not(place)
+        if why and not self._has_ticket(key, sender, message_id):
+            raise No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {why}")
+        if worktree == "-" or self._repositories.is_member(self._repositories.files.place(worktree), repository):
+            return
+        owner = self.main_of(key) or f"repository {repository}"
+        reason = f"{called} belongs to {visible(owner)} and takes only worktrees of that repository"
+        raise No(Code.SCOPE_DENIED, f"{reason}, and {visible(worktree)} is none: ask from one of them")
+
+    def shown(self, key: str, session: Session | None) -> str:
+        """What the bus takes for that resource from this session: its short name, where that means it; else the key."""
+        name = short_name(key)
+        try:
+            return name if key in self._supervisor.config.resources and self.resolve(name, session) == key else key
+        except No:
+            return key
+
+    def main_of(self, key: str) -> str:
+        """The main worktree of the repository that a key belongs to, "" where it is the machine's, or not known."""
+        return self._repositories.main_of(_repository(key))
 
     def extended(self, message: Extend, sender: str) -> Extend:
         """The first word of an EXTEND is a resource only if the sender holds it."""
@@ -78,3 +150,75 @@ class Names:
         world = self._supervisor.world
         tickets = [(queued_of(world.resources[key], sender), key) for key in self._supervisor.resources_of(sender)]
         return [(ticket.called, key) for ticket, key in tickets if ticket is not None]
+
+    # --- straight helpers -------------------------------------------------------------------
+    def _by_name(self) -> dict[str, list[str]]:
+        """Declared keys by their short names."""
+        if self._indexed is not self._supervisor.config:
+            self._indexed, self._index = self._supervisor.config, {}
+            for key in self._indexed.resources:
+                self._index.setdefault(short_name(key), []).append(key)
+        return self._index
+
+    def _matters(self, called: str) -> bool:
+        """Only where a repository may have its say is it worth the look which one is meant."""
+        return bool(self._supervisor.config.suspended) or self._by_name().get(called) != [f"machine/{called}"]
+
+    def _places(self, worktree: str, session: Session | None) -> list[Place]:
+        """The repository of the worktree that was named, then the session's."""
+        given = worktree if worktree not in {"", "-"} else ""
+        directories = dict.fromkeys([given, session.worktree if session is not None else ""])
+        found = [self._repositories.files.place(each) for each in directories if each]
+        return [each for each in found if each is not None]
+
+    def _refresh(self, repository: str) -> bool:
+        """Take a repository's declarations as they are now; True where they have changed."""
+        changed = self._repositories.refresh(repository)
+        if changed:
+            self._supervisor.reconfigure(self._repositories.config())
+        return changed
+
+    def _declared_by(self, place: Place, name: str) -> bool:
+        """A repository that is trusted declares it, or did before its file changed."""
+        key, config = f"repository/{place.id}/{name}", self._supervisor.config
+        if place.id not in config.suspended:
+            return key in config.resources
+        return key in self._supervisor.world.resources or self._repositories.declares(place, name)
+
+    def _mine(self, agent: str, called: str) -> list[tuple[str, Ticket]]:
+        """(key, ticket) of what an agent has or waits for under that name."""
+        found = []
+        for key in self._supervisor.resources_of(agent) if agent else ():
+            resource = self._supervisor.world.resources[key]
+            unit = unit_of(resource, agent) or unit_of(resource, agent, run=True)
+            ticket = unit.ticket if unit is not None else queued_of(resource, agent)
+            if ticket is not None and called in {ticket.called, short_name(key)}:
+                found.append((key, ticket))
+        return found
+
+    def _has_ticket(self, key: str, sender: str, message_id: str) -> bool:
+        """It asks about what it has already: its own hold or place, or the very same message again."""
+        resource = self._supervisor.world.resources.get(key)
+        if resource is None:
+            return False
+        ticket = find_ticket(resource, message_id) != (None, None) or message_id in resource.ended
+        return ticket or unit_of(resource, sender) is not None or queued_of(resource, sender) is not None
+
+    def _unknown(self, called: str, places: list[Place]) -> No:
+        for place in places:
+            if self._repositories.declares(place, called):
+                return No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {self._repositories.why_not(place)}")
+        declared = self._by_name()
+        close = nearest(called, declared)
+        if close:
+            hint = f"did you mean {' or '.join(close)}?"
+        elif declared:
+            hint = f"declared are {', '.join(sorted(declared)[:8])}"
+        else:
+            hint = "nothing is declared in bus.toml"
+        return No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
+
+
+def _repository(key: str) -> str:
+    """The repository id in a key, "" where it has none."""
+    return key.split("/")[1] if key.startswith("repository/") else ""

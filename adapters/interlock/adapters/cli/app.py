@@ -34,6 +34,10 @@ OTHERS = {
     "ack": "Say that messages have been read.",
     "receipt": "How far a message has come.",
     "recover": "Look at a resource in doubt, and set it free.",
+    "init": "Write a first bus.toml for this repository.",
+    "brief": "At most 12 lines for every agent's prompt.",
+    "config": "Which bus.toml counts; check one, trust one.",
+    "forget": "Repositories that are gone.",
     "errors": "Every code, and what to do.",
     "help": "This list: help all. One verb: help VERB.",
 }
