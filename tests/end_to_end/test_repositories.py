@@ -1,4 +1,4 @@
-"""A repository's own `bus.toml`, in real repositories: nothing of it runs until a person trusts it, nothing new after."""
+"""A repository's own `bus.toml`, in real repositories: untrusted it runs nothing, changed it runs nothing new."""
 
 import json
 from collections.abc import Iterator

@@ -156,6 +156,11 @@ def _trust(path: str) -> int:
     here = _here(place.main)
     if here.problem:
         raise Failure(78, here.problem.partition(" - ")[0])
+    if here.place is None or here.place.id != place.id:
+        why = (
+            f"{visible(place.common)} names {visible(place.main)} as its worktree, which belongs to another repository"
+        )
+        raise Failure(77, f"{why}: declare its resources in the home's bus.toml", "SCOPE_DENIED")
     try:
         data = here.files.read(file)  # these very bytes are shown, and their hash is what is trusted
     except FileNotFoundError:
@@ -165,7 +170,14 @@ def _trust(path: str) -> int:
     if known is None or known.sha256 != digest(data) or known.file != file:
         say = say_err if Given.options.json else say_out
         shown = [f"  {line}" for name, each in resources.items() for line in lines_of(name, each)]
-        _show_and_ask([f"{visible(file)} declares:", *shown, *clashes(resources, here, place.id)], say)
+        _show_and_ask(
+            [
+                f"{visible(file)} declares for the repository {visible(place.common)}:",
+                *shown,
+                *clashes(resources, here, place.id),
+            ],
+            say,
+        )
         home = find_home(Given.options.home)
         try:
             home.create()
