@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.coordinator.bus import Bus
+from tests.coordinator.bus import Bus, as_bytes, replayed, settled
 
 from interlock.coordinator.config import Config, parse_config
 from interlock.coordinator.repositories import Place, Repositories, Stamp, Trusted, digest
@@ -185,3 +185,17 @@ async def test_without_any_repository_nothing_is_looked_up(town: Town, monkeypat
     async with bus.running():
         assert (await bus.client("x").ask("REQUEST web /a t"))["type"] == "GRANTED"
     assert not looked
+
+
+async def test_a_forgotten_repository_leaves_no_record_and_one_in_use_is_not_forgotten(town: Town) -> None:
+    async with town.bus.running():
+        await town.ask("x", "REQUEST web - t", "/a")
+        refused = await town.ask("x", {"type": "FORGET", "repository": A}, to="supervisor")
+        assert refused["code"] == "RESOURCE_BUSY"
+        assert refused["why"].startswith("web of it is held")
+        await town.ask("x", "RELEASE web", "/a")
+        assert (await town.ask("x", {"type": "FORGET", "repository": A}, to="supervisor"))["resources"] == [of(A)]
+        await settled()
+        assert of(A) not in town.bus.supervisor.world.resources
+        assert as_bytes(await replayed(town.bus.store)) == as_bytes(town.bus.supervisor.world)
+        assert await town.key("web", "/a") == of(A)

@@ -1,12 +1,13 @@
 """A repository's own `bus.toml`, in real repositories: untrusted it runs nothing, changed it runs nothing new."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.adapters.shared_bus import shared_bus
-from tests.end_to_end.playground import Bus, Repository, executions, fetch, free_port, server_config
+from tests.end_to_end.playground import Bus, Follower, Repository, executions, fetch, free_port, server_config
 from tests.end_to_end.terminal import at_terminal
 
 
@@ -117,3 +118,65 @@ def test_two_repositories_from_untrusted_to_changed(bus: Bus, shops: tuple[Shop,
     bus.ok("request", "web", "--wait", "20s", cwd=one.main, agent="B")
     assert f"worktree {one.main}" in fetch(one.port)
     bus.ok("release", "web", cwd=one.main, agent="B")
+
+
+def test_trusting_is_for_a_person_who_has_seen_everything(bus: Bus) -> None:
+    shop = Repository(bus, "four")
+    toml = shop.main / "bus.toml"
+    toml.write_text('[resources.hidden]\nstart = "true\\u001b[2K\\r; touch hacked"\nurl = "http://localhost/\\u202e"\n')
+    done = bus("config", "trust", cwd=shop.main)
+    assert done.code == 77
+    assert "a person at a terminal" in done.err
+    for keys in (b"yess\n", b"\x04"):
+        seen = at_terminal(bus, "config", "trust", str(shop.main), keys=keys, when="[y/N]")
+        assert seen.code == 77
+        assert r"start = true\x1b[2K\r; touch hacked" in seen.screen
+        assert r"\u202e" in seen.screen
+        assert "\x1b[2K" not in seen.screen
+    assert bus("request", "hidden", cwd=shop.main, agent="D").code == 77
+    assert not (shop.main / "hacked").exists()
+
+    # what would never count is not trusted: a copy, a link, a file that is wrong, one that says more than it may
+    copy = shop.worktree("four-w")
+    shutil.copy(toml, copy / "bus.toml")
+    assert bus("config", "trust", str(copy / "bus.toml")).code == 64
+    assert "never counts" in bus("config", "trust", str(copy / "bus.toml")).err
+    assert bus("config", "trust", str(bus.folder)).code == 64
+    for text in ("[bus]\n", "[resources.a]\nstrat = 1\n"):
+        toml.write_text(text)
+        done = bus("config", "trust", cwd=shop.main)
+        assert (done.code, len(done.err.splitlines())) == (78, 1), done
+        assert bus("config", "check", cwd=shop.main).err == done.err
+    toml.unlink()
+    toml.symlink_to(copy / "bus.toml")
+    assert "symbolic link" in bus("config", "trust", cwd=shop.main).err
+    assert bus("init", cwd=shop.main).code == 73
+
+
+def test_what_is_untrusted_again_runs_no_more_and_what_is_gone_is_forgotten(bus: Bus) -> None:
+    shop, log = Shop(bus, "three"), Follower(bus)
+    trust(bus, shop.main)
+    bus.ok("request", "web", "--wait", "20s", cwd=shop.worktree, agent="E")
+    key = bus.status_of("web", shop.main)["resource"]
+    assert bus("request", "web", cwd=shop.main, agent="F").code == 75
+    assert "RESOURCE_BUSY" in bus("forget", str(shop.main)).err
+
+    # when: nobody new gets it, who waits is told, the hold ends as it was begun, then its server is stopped
+    bus.ok("config", "untrust", str(shop.main))
+    done = bus("wait", key, "--timeout", "20s", agent="F")
+    assert done.code == 77
+    assert "its declaration was taken back" in done.out + done.err
+    bus.ok("check", "web", cwd=shop.worktree, agent="E")
+    bus.ok("release", "web", cwd=shop.worktree, agent="E")
+    stopped = log.until("step_done", kind="stop", actor=key)
+    log.until("defined", actor=key, after=stopped["seq"])
+    assert executions(shop.main) == 0
+
+    # then
+    trust(bus, shop.main)
+    shutil.rmtree(shop.main)
+    assert str(shop.toml) in bus.ok("forget")
+    assert "gone" in bus.ok("config", cwd=shop.worktree)
+    assert bus.ok("forget", "--gone") == f"FORGOTTEN {shop.toml}\n"
+    assert str(shop.toml) not in bus.ok("forget")
+    log.until("forgotten", actor=key)

@@ -7,7 +7,7 @@ at 3m ann is heard | ann is gone | ann's former self is gone
 at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
 at 3m command l1 ends 0 | command l1 is lost
-at 3m tick | restart | boot | stop servers | person confirms | define KIND
+at 3m tick | restart | boot | stop servers | person confirms | define KIND | forget
 """
 
 import re
@@ -28,6 +28,7 @@ from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
     Define,
+    Forget,
     Go,
     Heard,
     LaunchGone,
@@ -114,6 +115,8 @@ class Player:
                 return Recover(f"m{self.seq}", "person")
             case ["define", kind]:
                 return Define(DEFINITIONS[kind])
+            case ["forget"]:
+                return Forget()
             case ["command", launch, "ends", code]:
                 return LaunchGone(launch, True, int(code), "its tree is gone")
             case ["command", launch, "is", "lost"]:

@@ -88,6 +88,8 @@ ENDING = [
     Row("not while another command lives there", f"{UNDER_HOLD}; 1s ann admits more; 3s command l1 is lost", "9s person confirms", "", "person REFUSED RESOURCE_BUSY", "recovery_required [bob]"),
     Row("… but once it has ended", f"{UNDER_HOLD}; 1s ann admits more; 3s command l1 is lost; 4s command l2 ends 0", "9s person confirms", "recovered granted", "person RELEASED, bob< GRANTED", "held bob"),
     Row("nothing in doubt, nothing to confirm", HELD, "9s person confirms", "", "person REFUSED TARGET_ENDED", "held ann"),
+    Row("what is idle is forgotten", f"{HELD}; 1s ann RELEASE loop", "2s forget", "forgotten", "", "free"),
+    Row("what is held is not", HELD, "2s forget", "", "", "held ann"),
     Row("a definition waits while it is held", HELD, "1s define pool", "definition_pending", "", "held ann"),
     Row("… and counts once it is free", f"{HELD}; 1s define pool; 1s bob REQUEST loop; 1s cyd REQUEST loop; 1s dan REQUEST loop", "2s ann RELEASE loop", "released defined granted granted", "ann RELEASED, bob< GRANTED, cyd< GRANTED, dan< QUEUED", "held bob; held cyd [dan]"),
     Row("a free resource is defined at once", FREE, "0 define pool", "definition_pending defined", "", "free; free"),

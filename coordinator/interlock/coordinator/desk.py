@@ -29,9 +29,9 @@ from interlock.protocol.limits import (
     NOTICES_A_COMMAND,
 )
 from interlock.protocol.messages import NEWS, FromBus, Joined, Refused, Text, tag_of
-from interlock.protocol.names import why_not_launch
+from interlock.protocol.names import short_name, why_not_launch
 from interlock.protocol.registry import Leave
-from interlock.protocol.resource_commands import Admit, Recover, Sync
+from interlock.protocol.resource_commands import Admit, Forget, Recover, Sync
 from interlock.protocol.resource_state import UnitState
 from interlock.protocol.visible import visible
 
@@ -122,6 +122,8 @@ class Desk:
                 self._go_down(stop_servers)
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
+            case control.ForgetRepository(repository):
+                say(self._forget(repository))
             case control.JoinBus():
                 return self._join(session, message_id, question)
             case control.AskReceipt(id_):
@@ -213,6 +215,18 @@ class Desk:
                     status["suspended"] = config.suspended[key.split("/")[1]]
             found.append(status)
         return control.StatusReply(tuple(found))
+
+    def _forget(self, repository: str) -> control.ForgetReply | Refused:
+        """Drop what is on record of a repository's resources, if nothing of it is in use."""
+        resources = self._supervisor.world.resources
+        keys = [key for key in resources if key.startswith(f"repository/{repository}/")]
+        busy = [short_name(key) for key in keys if not resources[key].is_idle()]
+        if busy:
+            why = f"{', '.join(busy[:3])} of it is held, waited for or still runs: end that first, see bus status"
+            return Refused(Code.RESOURCE_BUSY, why)
+        for key in keys:
+            self._supervisor.tell(key, Forget())
+        return control.ForgetReply(tuple(keys))
 
     def _agents(self) -> control.AgentsReply:
         world, rows = self._supervisor.world, []

@@ -103,13 +103,19 @@ class RecoverResource(msgspec.Struct, frozen=True, omit_defaults=True, tag="RECO
     code: str = ""
 
 
+class ForgetRepository(msgspec.Struct, frozen=True, tag="FORGET"):
+    """Drop the records of a repository's resources; refused while one of them is in use."""
+
+    repository: str
+
+
 class Ping(msgspec.Struct, frozen=True, tag="PING"):
     pass
 
 
 Control = (
     JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
-    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | Ping
+    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | ForgetRepository | Ping
 )  # fmt: skip
 
 
@@ -181,6 +187,12 @@ class EvidenceReply(msgspec.Struct, frozen=True, tag="EVIDENCE"):
     code: str
 
 
+class ForgetReply(msgspec.Struct, frozen=True, tag="FORGET_REPLY"):
+    """The keys whose records are dropped."""
+
+    resources: tuple[str, ...]
+
+
 class Pong(msgspec.Struct, frozen=True, tag="PONG"):
     version: str
     pid: int
@@ -213,5 +225,5 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Answer = (
     MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
-    | EvidenceReply | Pong | GoingDown
+    | EvidenceReply | ForgetReply | Pong | GoingDown
 )  # fmt: skip

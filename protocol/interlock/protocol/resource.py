@@ -6,6 +6,7 @@ resource_waiting.py    polls and claims            resource_state.py    what the
 """
 
 from interlock.protocol.codes import Code
+from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import (
     Cancel,
     Extend,
@@ -13,12 +14,14 @@ from interlock.protocol.messages import (
     Released,
     Request,
     Restart,
+    Revoked,
 )
 from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
     Define,
+    Forget,
     Heard,
     LaunchGone,
     LaunchUp,
@@ -39,6 +42,7 @@ from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
     DefinitionPending,
     Finished,
+    Forgotten,
     Recovered,
     ResourceEvent,
 )
@@ -63,6 +67,8 @@ from interlock.protocol.resource_state import (
     unit_of,
 )
 from interlock.protocol.resource_waiting import end_hold, heard, release_hold, tick
+
+NOT_DECLARED = "its declaration was taken back: see bus status for what there is"
 
 
 def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Resource, ResourceEvent]:
@@ -98,8 +104,10 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
         case WrapperGone(request_id):
             _wrapper_gone(draft, request_id)
         case Define(definition):
-            if definition != (draft.state.next_definition or draft.state.definition):
-                draft.event(DefinitionPending(definition))
+            _define(draft, definition)
+        case Forget():
+            if draft.state.is_idle():
+                draft.event(Forgotten())
         case Resume():
             resume(draft)
         case StopServers():
@@ -126,6 +134,20 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
     if isinstance(command, Mail) and isinstance(command.body, Request) and not draft.answered():
         answer_request(draft, command)
     return draft.outcome()
+
+
+def _define(draft: Draft, definition: Definition) -> None:
+    """It counts once nobody holds anything under the old one. Who waits for a server is not granted a mere lock."""
+    current = draft.state.next_definition or draft.state.definition
+    if definition == current:
+        return
+    if definition.kind is Kind.LOCK and current.kind is not Kind.LOCK:
+        preparing = (unit.ticket for unit in draft.state.units if unit.state is UnitState.PREPARING)
+        for ticket in [*draft.state.queue.values(), *(each for each in preparing if each is not None)]:
+            cancel_ticket(draft, ticket, NOT_DECLARED)
+            key, code = draft.state.key, Code.UNKNOWN_RESOURCE
+            draft.tell(ticket, Revoked(ticket.called, key, ticket.request_id, NOT_DECLARED, code=code))
+    draft.event(DefinitionPending(definition))
 
 
 # --- ends ---------------------------------------------------------------------------------

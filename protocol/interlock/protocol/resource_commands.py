@@ -64,6 +64,10 @@ class Define(msgspec.Struct, frozen=True):
     definition: Definition
 
 
+class Forget(msgspec.Struct, frozen=True):
+    """A person has no use for its record any more; one that is in use keeps it."""
+
+
 class Resume(msgspec.Struct, frozen=True):
     """After a restart: take unfinished steps up again."""
 
@@ -161,7 +165,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Sync
+    | AgentGone | WrapperGone | Define | Forget | Resume | StopServers | Recover | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 

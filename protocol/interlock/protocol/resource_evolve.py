@@ -17,6 +17,7 @@ from interlock.protocol.resource_events import (
     Down,
     Draining,
     Finished,
+    Forgotten,
     Heard,
     HoldExtended,
     HoldGranted,
@@ -176,6 +177,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             known = {unit.name: unit for unit in resource.units}
             units = tuple(known.get(name, Unit(name)) for name in definition.units)
             return replace(resource, definition=definition, next_definition=None, units=units)
+        case Forgotten():
+            return Resource(resource.key)
 
 
 # --- straight helpers ---------------------------------------------------------------------
