@@ -87,7 +87,7 @@ def of(repository: str, name: str = "web") -> str:
         ("web", "/b", "/a-w/sub", of(A)),  # the given worktree goes before the session's
         ("web", "", "/b", of(B)),
         ("web", "", "-", "AMBIGUOUS_TARGET"),
-        ("web", "/u", "-", "AMBIGUOUS_TARGET"),  # what nobody trusted decides nothing
+        ("web", "/u", "-", "CAPABILITY_DENIED"),  # it means its own, which nobody trusted
         ("everywhere", "/a", "-", of(A, "everywhere")),
         ("everywhere", "", "-", "machine/everywhere"),
         ("everywhere", "/u", "-", "machine/everywhere"),
@@ -119,6 +119,9 @@ async def test_what_i_have_is_meant_where_the_place_does_not_say(town: Town) -> 
         assert (await town.ask("x", "EXTEND web more", ""))["key"] == of(A)
         assert (await town.ask("x", {"type": "CHECK", "resource": "web"}, "", "supervisor"))["key"] == of(A)
         assert (await town.ask("x", {"type": "CHECK", "resource": "web"}, "/b", "supervisor"))["code"] == "NOT_HOLDER"
+        assert (await town.ask("x", "EXTEND web more", "/b"))["key"] == of(A)  # no name is no question of place
+        assert (await town.ask("x", {"type": "RELEASE", "resource": ""}, "/b"))["key"] == of(A)
+        await town.ask("x", "REQUEST web - t", "/a")
         assert (await town.ask("x", "RELEASE web", ""))["key"] == of(A)
 
 
@@ -140,6 +143,8 @@ async def test_of_two_with_one_name_only_the_key_says_which(town: Town) -> None:
         me = await town.ask("x", {"type": "ME"}, "", "supervisor")
         assert {each["next"] for each in me["tickets"]} == {f"bus release {of(A)}", f"bus release {of(B)}"}
         assert (await town.ask("x", "RELEASE web", ""))["code"] == "AMBIGUOUS_TARGET"
+        nameless = await town.ask("x", {"type": "RELEASE", "resource": ""}, "")
+        assert nameless["why"] == f"say which: {of(A)}, {of(B)}"
         assert (await town.ask("x", "RELEASE web", "/b"))["key"] == of(B)
 
 

@@ -56,8 +56,14 @@ class Config(msgspec.Struct, frozen=True):
     resources: dict[str, Definition] = {}
     suspended: dict[str, str] = {}  # repository id → why nothing that it declares counts now
 
-    def definition(self, key: str) -> Definition:
-        """The definition of a declared resource; an undeclared key is a plain lock with this bus's times."""
+    def definition(self, key: str, known: Definition | None = None) -> Definition:
+        """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
+
+        Args:
+            known: what it has now; it keeps that while its declaration is suspended.
+        """
+        if known is not None and self.is_suspended(key):
+            return known
         return self.resources.get(key) or self.lock()
 
     def is_suspended(self, key: str) -> bool:

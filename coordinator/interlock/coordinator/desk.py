@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.coordinator import views
+from interlock.coordinator.forgetting import forget
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import Names
@@ -29,11 +30,10 @@ from interlock.protocol.limits import (
     NOTICES_A_COMMAND,
 )
 from interlock.protocol.messages import NEWS, FromBus, Joined, Refused, Text, tag_of
-from interlock.protocol.names import short_name, why_not_launch
+from interlock.protocol.names import why_not_launch
 from interlock.protocol.registry import Leave
-from interlock.protocol.resource_commands import Admit, Forget, Recover, Sync
+from interlock.protocol.resource_commands import Admit, Recover, Sync
 from interlock.protocol.resource_state import UnitState
-from interlock.protocol.visible import visible
 
 _controls = msgspec.json.Decoder(Control)
 
@@ -123,7 +123,7 @@ class Desk:
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
             case control.ForgetRepository(repository):
-                say(self._forget(repository))
+                say(forget(self._supervisor, repository))
             case control.JoinBus():
                 return self._join(session, message_id, question)
             case control.AskReceipt(id_):
@@ -205,28 +205,8 @@ class Desk:
     def _status(self, session: Session, called: str) -> control.StatusReply | Refused:
         keys = [self.names.resolve(called, session)] if called else self._shown()
         config, now_ms = self._supervisor.config, self._supervisor.clock.wall_ms()
-        found = []
-        for key in keys:
-            status = views.status_of(self.tickets.resource(key), key in config.resources, now_ms)
-            status["name"] = self.names.shown(key, session)
-            if key.startswith("repository/"):
-                status["repository"] = visible(self.names.main_of(key))
-                if config.is_suspended(key):
-                    status["suspended"] = config.suspended[key.split("/")[1]]
-            found.append(status)
-        return control.StatusReply(tuple(found))
-
-    def _forget(self, repository: str) -> control.ForgetReply | Refused:
-        """Drop what is on record of a repository's resources, if nothing of it is in use."""
-        resources = self._supervisor.world.resources
-        keys = [key for key in resources if key.startswith(f"repository/{repository}/")]
-        busy = [short_name(key) for key in keys if not resources[key].is_idle()]
-        if busy:
-            why = f"{', '.join(busy[:3])} of it is held, waited for or still runs: end that first, see bus status"
-            return Refused(Code.RESOURCE_BUSY, why)
-        for key in keys:
-            self._supervisor.tell(key, Forget())
-        return control.ForgetReply(tuple(keys))
+        rows = {key: views.status_of(self.tickets.resource(key), key in config.resources, now_ms) for key in keys}
+        return control.StatusReply(tuple(row | self.names.about(key, session) for key, row in rows.items()))
 
     def _agents(self) -> control.AgentsReply:
         world, rows = self._supervisor.world, []

@@ -75,13 +75,14 @@ class Names:
         declared = self._by_name().get(called, [])
         if f"machine/{called}" in declared:
             return f"machine/{called}"
+        self._not_untrusted(called, places)
         if len(declared) == 1:
             return declared[0]
         if len(declared) > 1:
             which = " or ".join(f"{key} ({visible(self.main_of(key))})" for key in declared[:3])
             why = f"several repositories declare {called!r}: ask from a worktree of one, or name {which}"
             raise No(Code.AMBIGUOUS_TARGET, why)
-        raise self._unknown(called, places)
+        raise self._unknown(called)
 
     def may_ask(self, key: str, called: str, session: Session, sender: str, message_id: str, worktree: str) -> None:
         """A REQUEST for that key may go on: what it would run is trusted, and the worktree is one of the repository's.
@@ -102,40 +103,56 @@ class Names:
             raise No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {why}")
         if worktree == "-" or self._repositories.is_member(self._repositories.files.place(worktree), repository):
             return
-        owner = self.main_of(key) or f"repository {repository}"
-        reason = f"{called} belongs to {visible(owner)} and takes only worktrees of that repository"
-        raise No(Code.SCOPE_DENIED, f"{reason}, and {visible(worktree)} is none: ask from one of them")
+        owner = visible(self.main_of(key) or f"repository {repository}")
+        why = f"{called} belongs to {owner} and takes only its worktrees, and {visible(worktree)} is none"
+        there = self._repositories.files.place(worktree)
+        if there is not None and there.id == repository:
+            raise No(Code.SCOPE_DENIED, f"{why} that its repository knows: git worktree repair, or ask from another")
+        raise No(Code.SCOPE_DENIED, f"{why}: ask from one of them")
 
-    def shown(self, key: str, session: Session | None) -> str:
+    def shown(self, key: str, session: Session) -> str:
         """What the bus takes for that resource from this session: its short name, where that means it; else the key."""
         name = short_name(key)
+        if key not in self._supervisor.config.resources:
+            return key
+        if self._by_name()[name] == [key] and not self._supervisor.config.suspended:
+            return name
         try:
-            return name if key in self._supervisor.config.resources and self.resolve(name, session) == key else key
+            return name if self.resolve(name, session) == key else key
         except No:
             return key
+
+    def about(self, key: str, session: Session) -> dict[str, str]:
+        """What a status adds: its `name` as `shown`, its repository, and why that one's file does not count."""
+        found, config = {"name": self.shown(key, session)}, self._supervisor.config
+        if key.startswith("repository/"):
+            found["repository"] = visible(self.main_of(key))
+            if config.is_suspended(key):
+                found["suspended"] = config.suspended[_repository(key)]
+        return found
 
     def main_of(self, key: str) -> str:
         """The main worktree of the repository that a key belongs to, "" where it is the machine's, or not known."""
         return self._repositories.main_of(_repository(key))
 
-    def extended(self, message: Extend, sender: str) -> Extend:
-        """The first word of an EXTEND is a resource only if the sender holds it."""
+    def extended(self, message: Extend, sender: str) -> tuple[Extend, str]:
+        """The first word of an EXTEND is a resource only if the sender holds it; and its key, where that is clear."""
         word, rest = split_resource(message.purpose)
-        for called, key in self._held(sender):
-            if word in {called, key}:
-                return msgspec.structs.replace(message, resource=word, purpose=rest)
-        return message
+        keys = [key for called, key in self._held(sender) if word in {called, key}]
+        if not keys:
+            return message, ""
+        return msgspec.structs.replace(message, resource=word, purpose=rest), keys[0] if len(keys) == 1 else ""
 
-    def the_only_one(self, message: ToCoordinator, sender: str) -> str:
-        """Where no resource is named: the one that the sender holds, or waits for to cancel."""
+    def the_only_one(self, message: ToCoordinator, sender: str) -> tuple[str, str]:
+        """Where no resource is named: the one that the sender holds, or waits for to cancel; as called, and its key."""
         mine = self._held(sender)
         if isinstance(message, Cancel) or not mine:
             mine = self._waiting(sender) or mine
         if len(mine) == 1:
-            return mine[0][0]
+            return mine[0]
         if not mine:
             raise No(Code.NOT_HOLDER, f"{sender} holds nothing and waits for nothing: bus request RESOURCE")
-        raise No(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(called for called, _ in mine)}")
+        raise No(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(told_apart(mine))}")
 
     def _held(self, sender: str) -> list[tuple[str, str]]:
         """(as called, key) of what the sender holds or has prepared, `bus run` left out."""
@@ -186,14 +203,15 @@ class Names:
         return key in self._supervisor.world.resources or self._repositories.declares(place, name)
 
     def _mine(self, agent: str, called: str) -> list[tuple[str, Ticket]]:
-        """(key, ticket) of what an agent has or waits for under that name."""
+        """(key, ticket) of what an agent has or waits for under that name, `bus run` last; one ticket a key."""
         found = []
         for key in self._supervisor.resources_of(agent) if agent else ():
             resource = self._supervisor.world.resources[key]
-            unit = unit_of(resource, agent) or unit_of(resource, agent, run=True)
-            ticket = unit.ticket if unit is not None else queued_of(resource, agent)
-            if ticket is not None and called in {ticket.called, short_name(key)}:
-                found.append((key, ticket))
+            tickets = [unit.ticket for unit in resource.units if unit.ticket is not None]
+            tickets += [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+            mine = [each for each in tickets if each.agent == agent and called in {each.called, short_name(key)}]
+            if mine:
+                found.append((key, min(mine, key=lambda each: each.run)))
         return found
 
     def _has_ticket(self, key: str, sender: str, message_id: str) -> bool:
@@ -204,10 +222,14 @@ class Names:
         ticket = find_ticket(resource, message_id) != (None, None) or message_id in resource.ended
         return ticket or unit_of(resource, sender) is not None or queued_of(resource, sender) is not None
 
-    def _unknown(self, called: str, places: list[Place]) -> No:
+    def _not_untrusted(self, called: str, places: list[Place]) -> None:
+        """A name that the repository at hand declares in a file that does not count. Raises No."""
         for place in places:
             if self._repositories.declares(place, called):
-                return No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {self._repositories.why_not(place)}")
+                why = self._repositories.why_not(place)
+                raise No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {why}")
+
+    def _unknown(self, called: str) -> No:
         declared = self._by_name()
         close = nearest(called, declared)
         if close:
@@ -217,6 +239,12 @@ class Names:
         else:
             hint = "nothing is declared in bus.toml"
         return No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
+
+
+def told_apart(mine: list[tuple[str, str]]) -> list[str]:
+    """Names as their agent calls them; the keys of those that it calls the same. Args: mine: (as called, key)."""
+    names = [called for called, _ in mine]
+    return [called if names.count(called) == 1 else key for called, key in mine]
 
 
 def _repository(key: str) -> str:

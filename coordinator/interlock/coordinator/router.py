@@ -193,13 +193,17 @@ class Router:
         if isinstance(message, Handover | Grant):
             why = "handing over to a chosen agent and controllers come with a later version: RELEASE serves the queue"
             raise No(Code.CAPABILITY_DENIED, why)
+        key = ""
         if isinstance(message, Extend) and not message.resource:
-            message = self._names.extended(message, sender)
+            message, key = self._names.extended(message, sender)
         if isinstance(message, Request) and not message.resource:
             raise No(Code.BAD_MESSAGE, "the resource is empty: name one, see bus status")
-        called = message.resource or self._names.the_only_one(message, sender)
-        given = message.worktree if isinstance(message, Request) else ""
-        key = self._names.resolve(called, session, sender=sender, worktree=given)
+        called = message.resource
+        if not called:
+            called, key = self._names.the_only_one(message, sender)
+        elif not key:
+            given = message.worktree if isinstance(message, Request) else ""
+            key = self._names.resolve(called, session, sender=sender, worktree=given)
         body = msgspec.structs.replace(message, resource=key)
         if isinstance(body, Request):
             body = self._request(body, called, key, session)

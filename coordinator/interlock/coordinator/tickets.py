@@ -2,7 +2,7 @@
 that what was said here is not shown as news again."""
 
 from interlock.coordinator import views
-from interlock.coordinator.naming import Names
+from interlock.coordinator.naming import Names, told_apart
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import INBOX
@@ -128,7 +128,10 @@ class Tickets:
             return mine[0]
         if not mine:
             return Refused(Code.NOT_QUEUED, f"{agent} waits for nothing and holds nothing: bus request RESOURCE")
-        return Refused(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(self._called(agent, key) for key in mine)}")
+        return Refused(
+            Code.AMBIGUOUS_TARGET,
+            f"say which: {', '.join(told_apart([(self._called(agent, key), key) for key in mine]))}",
+        )
 
     def _asked_units(self, key: str, agent: str) -> list[Unit]:
         units = self._supervisor.world.resources[key].units

@@ -79,7 +79,9 @@ def _row(here: "Here", trusted: "Trusted") -> dict[str, str]:
 def _words(row: dict[str, str]) -> str:
     from shlex import quote
 
-    at, again = row["trusted_at"], f"bus config trust {quote(row['file'])}"
+    from interlock.protocol.visible import visible
+
+    at, again = visible(row["trusted_at"]), f"bus config trust {quote(row['file'])}"
     match row["state"]:
         case "trusted":
             return f"counts (trusted {at})"
