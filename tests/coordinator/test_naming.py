@@ -179,6 +179,11 @@ async def test_status_calls_each_what_the_bus_takes_for_it_there(town: Town) -> 
         assert names[of(B, "only-b")] == "only-b"
         assert names["machine/everywhere"] == "machine/everywhere"  # there the short name is the repository's
         assert {each["resource"]: each.get("repository") for each in shown}[of(B)] == "/b"
+        await town.ask("x", "REQUEST web - t", "/a")
+        town.files.content["/a/bus.toml"] += "#"
+        [web] = (await town.ask("x", {"type": "STATUS", "resource": "web"}, "/a", "supervisor"))["resources"]
+        assert (web["resource"], web["name"]) == (of(A), "web")
+        assert "has changed since it was trusted" in web["suspended"]
 
 
 async def test_without_any_repository_nothing_is_looked_up(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,10 +112,10 @@ class Names:
 
     def shown(self, key: str, session: Session) -> str:
         """What the bus takes for that resource from this session: its short name, where that means it; else the key."""
-        name = short_name(key)
-        if key not in self._supervisor.config.resources:
+        name, config = short_name(key), self._supervisor.config
+        if key not in config.resources and not config.is_suspended(key):
             return key
-        if self._by_name()[name] == [key] and not self._supervisor.config.suspended:
+        if self._by_name().get(name) == [key] and not config.suspended:
             return name
         try:
             return name if self.resolve(name, session) == key else key
