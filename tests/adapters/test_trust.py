@@ -69,6 +69,8 @@ def test_garbage_is_one_sentence_and_trusts_nothing(files: LocalRepositories, co
     repositories = Repositories(files, Config())
     assert not repositories.load().resources
     assert str(files.store) in repositories.problem
+    assert repositories.config().is_suspended(KEY)  # nor is it said to be taken back
+    assert not repositories.config().is_suspended("machine/web")
     with pytest.raises(ConfigError):  # nor is a damaged one overwritten
         files.trust(word(Path("/x/bus.toml")))
     assert files.store.read_bytes() == content
@@ -132,6 +134,17 @@ def test_a_change_counts_at_once_and_taking_it_back_too(
     assert not repositories.config().suspended
 
 
+def test_what_is_no_file_any_more_does_not_count_and_holds_nobody_up(files: LocalRepositories, toml: Path) -> None:
+    files.trust(word(toml))
+    repositories = Repositories(files, Config())
+    for make in (os.mkfifo, os.mkdir):
+        toml.unlink()
+        make(toml)
+        assert "no regular file" in repositories.load().suspended[ID]
+        toml.rmdir() if toml.is_dir() else toml.unlink()
+        toml.touch()
+
+
 def test_the_homes_times_hold_for_a_repositorys_resources() -> None:
     home = Config(poll_every=7, claim=8)
     [found] = declared(TOML, "f", ID, home).values()
@@ -148,13 +161,17 @@ def test_the_homes_times_hold_for_a_repositorys_resources() -> None:
         (b"a." * 100 + b"a = 1", "f:1: more than 64 dots in one line"),
         ("\n".join(['"\u2028".' * 100 + "a = 1"]).encode(), "more than 64 dots"),
         (b"[resources.a]\nstrat = 1\n", "f:2: "),
+        (b'[resources."\\u001b[2J\\nREVOKED web"]\n', "is no resource name"),
+        (b'[resources."' + b"x" * 30_000 + b'"]\n', "f:1: "),
+        (b'[resources.a]\n"\\u0007\\n" = 1\n', "unknown key"),
     ],
 )
 def test_what_a_repository_may_not_say_is_one_sentence(data: bytes, says: str) -> None:
     with pytest.raises(ConfigError) as raised:
         declared(data, "f", ID, Config())
     assert says in str(raised.value)
-    assert len(str(raised.value).splitlines()) == 1
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) <= 500
 
 
 def test_past_the_limit_the_newcomer_is_refused(files: LocalRepositories, toml: Path) -> None:

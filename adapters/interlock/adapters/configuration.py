@@ -17,7 +17,7 @@ from interlock.coordinator.repositories import FILE, Place, Repositories, Truste
 from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.durations import format_duration
 from interlock.protocol.names import short_name
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import one_sentence, visible
 
 
 class Here(msgspec.Struct):
@@ -94,6 +94,8 @@ def resources_of(file: str, place: Place | None, data: bytes, own: Config) -> di
             found = parse_config(data.decode(), visible(file)).resources
         except UnicodeDecodeError:
             raise ConfigError(f"{visible(file)}: not UTF-8: save it as UTF-8") from None
+        except ConfigError as error:
+            raise ConfigError(one_sentence(str(error))) from None
     return {short_name(key): each for key, each in found.items()}
 
 

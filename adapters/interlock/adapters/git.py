@@ -9,9 +9,9 @@ nothing of a repository that nobody trusted may run.
 
 import os
 import re
-import stat
 
 from interlock.adapters.callers import git_top
+from interlock.adapters.small_files import read_regular
 from interlock.coordinator.repositories import Place, repository_id
 
 POINTER_BYTES_MAX = 8 * 1024  # a path, and a word before it
@@ -76,13 +76,9 @@ def _resolve(base: str, pointer: bytes) -> str:
 
 
 def _read(path: str, bytes_max: int) -> bytes:
-    """A small regular file's content; empty where there is none, or it is larger. It never waits."""
+    """A small regular file's content; empty where there is none, or it is larger."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        data = read_regular(path, bytes_max, follow=True)
     except OSError:
         return b""
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return b""
-        data = file.read(bytes_max + 1)
     return data if len(data) <= bytes_max else b""

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import json
 import os
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 
 from interlock.adapters.git import place_of
 from interlock.adapters.paths import Home
+from interlock.adapters.small_files import read_regular
 from interlock.coordinator.config import ConfigError
 from interlock.coordinator.repositories import Place, Stamp, Trusted
 from interlock.protocol.envelope import wire_time
@@ -24,7 +24,6 @@ from interlock.protocol.visible import visible
 
 NAME = "trusted.json"
 VERSION = 1
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
 
 
 class LocalRepositories:
@@ -110,16 +109,12 @@ def _entry(row: Any) -> Trusted:
 def _read(path: str, bytes_max: int) -> bytes:
     """A regular file of at most so many bytes. Raises FileNotFoundError, ConfigError."""
     try:
-        fd = os.open(path, _FLAGS)
+        data = read_regular(path, bytes_max)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(path) from None
     except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-            raise FileNotFoundError(path) from None
         why = "a symbolic link, and none is followed here" if error.errno == errno.ELOOP else str(error.strerror)
         raise ConfigError(f"{visible(path)}: {why}: put a plain file there") from None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ConfigError(f"{visible(path)}: no regular file: put a plain file there")
-        data = file.read(bytes_max + 1)
     if len(data) > bytes_max:
         raise ConfigError(f"{visible(path)}: more than {bytes_max} bytes: that is no configuration")
     return data

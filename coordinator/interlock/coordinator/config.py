@@ -54,7 +54,7 @@ class Config(msgspec.Struct, frozen=True):
     keep: int = _BUS_TIMES["keep"]
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
     resources: dict[str, Definition] = {}
-    suspended: dict[str, str] = {}  # repository id → why nothing that it declares counts now
+    suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
 
     def definition(self, key: str, known: Definition | None = None) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
@@ -68,7 +68,11 @@ class Config(msgspec.Struct, frozen=True):
 
     def is_suspended(self, key: str) -> bool:
         """It belongs to a repository whose file does not count now."""
-        return bool(self.suspended) and key.startswith("repository/") and key.split("/")[1] in self.suspended
+        return bool(self.suspended and key.startswith("repository/") and self.why_suspended(key.split("/")[1]))
+
+    def why_suspended(self, repository: str) -> str:
+        """Why nothing that a repository declares counts now, "" where it may. Args: repository: its id."""
+        return self.suspended.get(repository) or self.suspended.get("*", "")
 
     def lock(self, units: tuple[str, ...] = ("",)) -> Definition:
         return Definition(Kind.LOCK, units, self.poll_every, self.claim, self.reservation, self.time_max)

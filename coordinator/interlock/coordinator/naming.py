@@ -94,7 +94,7 @@ class Names:
         if not _IS_ID.fullmatch(repository):
             return
         self._refresh(repository)
-        why = self._supervisor.config.suspended.get(repository, "")
+        why = self._supervisor.config.why_suspended(repository)
         places = [] if why or key in self._supervisor.config.resources else self._places(worktree, session)
         for place in places:
             if place.id == repository and self._repositories.declares(place, short_name(key)):
@@ -128,7 +128,7 @@ class Names:
         if key.startswith("repository/"):
             found["repository"] = visible(self.main_of(key))
             if config.is_suspended(key):
-                found["suspended"] = config.suspended[_repository(key)]
+                found["suspended"] = config.why_suspended(_repository(key))
         return found
 
     def main_of(self, key: str) -> str:
@@ -198,7 +198,7 @@ class Names:
     def _declared_by(self, place: Place, name: str) -> bool:
         """A repository that is trusted declares it, or did before its file changed."""
         key, config = f"repository/{place.id}/{name}", self._supervisor.config
-        if place.id not in config.suspended:
+        if not config.why_suspended(place.id):
             return key in config.resources
         return key in self._supervisor.world.resources or self._repositories.declares(place, name)
 

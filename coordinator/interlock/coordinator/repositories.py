@@ -16,7 +16,7 @@ from interlock.coordinator.config import Config, ConfigError, parse_config
 from interlock.protocol.definition import Definition
 from interlock.protocol.limits import CONFIG_LINE_DOTS_MAX
 from interlock.protocol.names import short_name
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import one_sentence, visible
 
 FILE = "bus.toml"
 Stamp = tuple[int, ...]
@@ -125,7 +125,10 @@ class Repositories:
             self._known = {each.id: _Repository(each) for each in self.files.trusted()}
             self.problem = ""
         except ConfigError as error:
-            self.problem = f"{error} - what was trusted before stays in force"
+            kept = (
+                "what was trusted before stays in force" if self._known else "nothing that a repository declares counts"
+            )
+            self.problem = f"{error} - {kept}"
             for known in self._known.values():
                 known.stamp = None
         for known in self._known.values():
@@ -152,6 +155,8 @@ class Repositories:
             resources |= known.resources
             if known.why:
                 suspended[id_] = known.why
+        if self.problem and not self._known:  # nobody can say what was trusted: that takes nothing from anybody
+            suspended["*"] = f"a repository, and {self.problem.partition(' - ')[0]}"
         return msgspec.structs.replace(self._home, resources=resources, suspended=suspended)
 
     def main_of(self, repository: str) -> str:
@@ -181,6 +186,8 @@ class Repositories:
     def why_not(self, place: Place) -> str:
         """Why nothing of a repository's file counts, and what a person does about it."""
         known = self._known.get(place.id)
+        if known is None and self.problem:
+            return f"{visible(place.file)}, and {self.problem.partition(' - ')[0]}"
         return known.why if known is not None and known.why else untrusted_sentence(place.file)
 
     def _read(self, known: _Repository) -> None:
@@ -222,7 +229,10 @@ def declared(data: bytes, file: str, repository: str, home: Config) -> dict[str,
         if line.count(".") > CONFIG_LINE_DOTS_MAX and not line.lstrip().startswith("#"):
             why = f"more than {CONFIG_LINE_DOTS_MAX} dots in one line: no configuration needs so many"
             raise ConfigError(f"{visible(file)}:{number}: {why}")
-    found = parse_config(text, visible(file), home).resources
+    try:
+        found = parse_config(text, visible(file), home).resources
+    except ConfigError as error:
+        raise ConfigError(one_sentence(str(error))) from None
     return {f"repository/{repository}/{short_name(key)}": each for key, each in found.items()}
 
 

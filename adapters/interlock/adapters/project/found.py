@@ -1,12 +1,13 @@
 """What is found: a candidate for the development server, and the folder it is looked for in. No file is trusted."""
 
+import errno
 import os
 import re
-import stat
 from collections.abc import Iterable
 
 import msgspec
 
+from interlock.adapters.small_files import read_regular
 from interlock.protocol.visible import visible
 
 FILE_BYTES_MAX = 1024 * 1024  # a larger one was made by a machine
@@ -59,16 +60,13 @@ class Folder:
     def text(self, name: str) -> str | None:
         """A file's text; None where there is none. No link is followed; what is too large or no text is noted."""
         try:
-            fd = os.open(os.path.join(self.path, name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            data = read_regular(os.path.join(self.path, name), FILE_BYTES_MAX)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            self.notes.append(f"{name} was left out: it is a link, or cannot be read ({error.strerror})")
+            why = "it is a link" if error.errno == errno.ELOOP else str(error.strerror).lower()
+            self.notes.append(f"{name} was left out: {why}")
             return None
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return None
-            data = file.read(FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
             self.notes.append(f"{name} was left out: it has more than {FILE_BYTES_MAX} bytes")
             return None
