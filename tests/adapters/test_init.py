@@ -175,7 +175,8 @@ def test_whatever_stands_in_a_project_the_file_is_right(
     (folder / "Procfile").write_bytes(f"web: {process}\n".encode("utf-8", "surrogatepass"))
     (folder / "Makefile").write_bytes(f"dev:\n\t{recipe}\n".encode("utf-8", "surrogatepass"))
     made = draft(str(folder), str(folder))
-    assert declared(made.text.encode(), "f", "0" * 32, Config())
+    found = declared(made.text.encode(), "f", "0" * 32, Config())
+    assert bool(found) is (made.chosen is not None)
     assert all(line.isprintable() or line == "" for line in made.text.split("\n"))
 
 
