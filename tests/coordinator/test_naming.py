@@ -142,6 +142,8 @@ async def test_of_two_with_one_name_only_the_key_says_which(town: Town) -> None:
         await town.ask("x", "REQUEST web - t", "/b")
         me = await town.ask("x", {"type": "ME"}, "", "supervisor")
         assert {each["next"] for each in me["tickets"]} == {f"bus release {of(A)}", f"bus release {of(B)}"}
+        [row] = (await town.ask("x", {"type": "AGENTS"}, "", "supervisor"))["agents"]
+        assert row["holds"] == [of(A), of(B)]
         assert (await town.ask("x", "RELEASE web", ""))["code"] == "AMBIGUOUS_TARGET"
         nameless = await town.ask("x", {"type": "RELEASE", "resource": ""}, "")
         assert nameless["why"] == f"say which: {of(A)}, {of(B)}"
@@ -166,6 +168,11 @@ async def test_a_changed_file_serves_nobody_new_and_takes_nothing_away(town: Tow
         assert (await town.ask("x", "RELEASE web", "/a"))["type"] == "RELEASED"
         assert (await town.ask("y", {"type": "CHECK", "resource": "web"}, "/a", "supervisor"))["type"] == "GRANTED"
         assert (await town.ask("y", "RELEASE web", "/a"))["type"] == "RELEASED"
+        town.files.words.pop(B)
+        town.bus.supervisor.reconfigure(town.repositories.load())
+        assert (await town.ask("z", "REQUEST web - t", ""))["code"] == "CAPABILITY_DENIED"  # from anywhere
+        [status] = (await town.ask("z", {"type": "STATUS", "resource": "web"}, "", "supervisor"))["resources"]
+        assert status["resource"] == of(A)
         town.files.content["/a/bus.toml"] = before
         assert await town.key("web", "/a") == of(A)
 

@@ -72,7 +72,7 @@ class Names:
                 return f"repository/{place.id}/{called}"
         if len(mine) == 1:
             return mine[0][0]
-        declared = self._by_name().get(called, [])
+        declared: list[str] = [*self._by_name().get(called, []), *self._suspended(called)]
         if f"machine/{called}" in declared:
             return f"machine/{called}"
         self._not_untrusted(called, places)
@@ -201,6 +201,11 @@ class Names:
         if not config.why_suspended(place.id):
             return key in config.resources
         return key in self._supervisor.world.resources or self._repositories.declares(place, name)
+
+    def _suspended(self, name: str) -> list[str]:
+        """What has that name in a repository whose file does not count now, as far as is on record."""
+        keys = (f"repository/{id_}/{name}" for id_ in self._supervisor.config.suspended)
+        return [key for key in keys if key in self._supervisor.world.resources]
 
     def _mine(self, agent: str, called: str) -> list[tuple[str, Ticket]]:
         """(key, ticket) of what an agent has or waits for under that name, `bus run` last; one ticket a key."""

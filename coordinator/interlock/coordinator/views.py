@@ -88,12 +88,15 @@ def standing(world: World, agent: str, keys: list[str]) -> tuple[list[str], list
     """What an agent holds and what it waits for, as it calls them; places in queues are not counted."""
     holds: list[str] = []
     waits_for: list[str] = []
+    names = _told_apart(world, agent, keys)
     for key in keys:
         resource = world.resources[key]
         for unit in resource.units:
             if unit.ticket is not None and unit.ticket.agent == agent:
-                (holds if unit.state is UnitState.HELD else waits_for).append(unit.ticket.called)
-        waits_for += [resource.queue[request_id].called for request_id in resource.by_agent.get(agent, ())]
+                name = names.get(key, unit.ticket.called)
+                (holds if unit.state is UnitState.HELD else waits_for).append(name)
+        tickets = [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+        waits_for += [names.get(key, ticket.called) for ticket in tickets]
     return holds, waits_for
 
 
