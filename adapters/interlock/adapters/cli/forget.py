@@ -23,7 +23,7 @@ def command(
     from interlock.coordinator.config import ConfigError
 
     if repository and gone:
-        raise Failure(64, "name one repository, or say --gone")
+        raise Failure(64, "a repository and --gone exclude each other: name one, or say --gone")
     try:
         here = look_here(find_home(Given.options.home), "/")
     except ConfigError as error:

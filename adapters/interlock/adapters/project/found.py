@@ -12,8 +12,8 @@ from interlock.protocol.visible import visible
 
 FILE_BYTES_MAX = 1024 * 1024  # a larger one was made by a machine
 PORT_IN_COMMAND = re.compile(
-    r"""(?x) (?: --(?:port|http-port|http_port|listen-port)[=\s]+ | (?<![\w-])-[pP]\s*[=\s]? | \b[A-Z_]*PORT=
-      | (?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::\]|\[::1\]): | (?<=\s): ) ["']?(\d{2,5})(?!\d)"""
+    r"""(?x) (?: --(?:port|http-port|http_port|listen-port|listen)[=\s]+ | (?<![\w-])-[pP]\s*[=\s]?
+      | \b[A-Z_]*PORT(?:=|:-) | (?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::\]|\[::1\]): | (?<=\s): ) ["']?(\d{2,5})(?!\d)"""
 )
 HEALTH_URL = re.compile(r"https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?::(\d{2,5}))?(/[\w./-]{1,100})")
 
@@ -97,6 +97,9 @@ def port_of(command: str, defaults: Iterable[tuple[str, int]]) -> tuple[int, str
     for pattern, port in defaults:
         found = re.search(rf"(?<![\w./-])(?:[\w./-]*\bbin/)?{pattern}(?![\w-])", command)
         if found:
+            given = re.match(r"\s+(?:[\w.-]+:)?(\d{2,5})(?!\S)", command[found.end() :])  # runserver 9000
+            if given and int(given[1]) <= 65_535:
+                return int(given[1]), "named in the command"
             return port, f"the default of {visible(found[0])}"
     return 0, ""
 
