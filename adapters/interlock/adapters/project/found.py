@@ -13,7 +13,8 @@ from interlock.protocol.visible import visible
 FILE_BYTES_MAX = 1024 * 1024  # a larger one was made by a machine
 PORT_IN_COMMAND = re.compile(
     r"""(?x) (?: --(?:port|http-port|http_port|listen-port|listen)[=\s]+ | (?<![\w-])-[pP]\s*[=\s]?
-      | \b[A-Z_]*PORT(?:=|:-) | (?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::\]|\[::1\]): | (?<=\s): ) ["']?(\d{2,5})(?!\d)"""
+      | \b[A-Z_]*PORT(?:=|:-)
+      | (?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::\]|\[::1\]): | (?<=\s): ) ["']?(\d{2,5})(?!\d)"""
 )
 HEALTH_URL = re.compile(r"https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?::(\d{2,5}))?(/[\w./-]{1,100})")
 
