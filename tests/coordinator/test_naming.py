@@ -113,6 +113,12 @@ async def test_what_a_name_means(town: Town, name: str, place: str, given: str, 
         assert await town.key(name, place, given) == key
 
 
+async def test_a_folder_inside_of_a_worktree_means_that_worktree(town: Town) -> None:
+    async with town.bus.running():
+        assert (await town.ask("x", "REQUEST web /a-w/deep/inside t"))["worktree"] == "/a-w"
+        assert (await town.ask("x", "REQUEST machine/lock /a-w/deep/inside t"))["worktree"] == "/a-w/deep/inside"
+
+
 async def test_what_i_have_is_meant_where_the_place_does_not_say(town: Town) -> None:
     async with town.bus.running():
         assert (await town.ask("x", "REQUEST web - t", "/a"))["type"] == "GRANTED"

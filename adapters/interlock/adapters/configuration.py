@@ -139,7 +139,7 @@ def _line(field: msgspec.structs.FieldInfo, part: msgspec.Struct) -> str:
     if field.name.endswith("_ms"):
         return f"{field.name[:-3]} = {format_duration(value)}"
     if isinstance(value, tuple):
-        value = ", ".join(map(str, value))
+        value = ", ".join("=".join(each) if isinstance(each, tuple) else str(each) for each in value)  # env: pairs
     elif isinstance(value, dict):
         value = " ".join(f"{key}={each}" for key, each in value.items())
     return f"{field.name} = {visible(str(value))}"

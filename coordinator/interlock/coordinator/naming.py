@@ -84,15 +84,18 @@ class Names:
             raise No(Code.AMBIGUOUS_TARGET, why)
         raise self._unknown(called)
 
-    def may_ask(self, key: str, called: str, session: Session, sender: str, message_id: str, worktree: str) -> None:
+    def may_ask(self, key: str, called: str, session: Session, sender: str, message_id: str, worktree: str) -> str:
         """A REQUEST for that key may go on: what it would run is trusted, and the worktree is one of the repository's.
+
+        Returns:
+            The worktree to run in: of a folder inside of one, its top, where the trusted commands belong.
 
         Raises:
             No: CAPABILITY_DENIED where the declaration does not count, SCOPE_DENIED for another repository's worktree.
         """
         repository = _repository(key)
         if not _IS_ID.fullmatch(repository):
-            return
+            return worktree
         self._refresh(repository)
         why = self._supervisor.config.why_suspended(repository)
         places = [] if why or key in self._supervisor.config.resources else self._places(worktree, session)
@@ -101,11 +104,13 @@ class Names:
                 why = self._repositories.why_not(place)
         if why and not self._has_ticket(key, sender, message_id):
             raise No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {why}")
-        if worktree == "-" or self._repositories.is_member(self._repositories.files.place(worktree), repository):
-            return
+        if worktree == "-":
+            return worktree
+        there = self._repositories.files.place(worktree)
+        if there is not None and self._repositories.is_member(there, repository):
+            return there.worktree
         owner = visible(self.main_of(key) or f"repository {repository}")
         why = f"{called} belongs to {owner} and takes only its worktrees, and {visible(worktree)} is none"
-        there = self._repositories.files.place(worktree)
         if there is not None and there.id == repository:
             raise No(Code.SCOPE_DENIED, f"{why} that its repository knows: git worktree repair, or ask from another")
         raise No(Code.SCOPE_DENIED, f"{why}: ask from one of them")

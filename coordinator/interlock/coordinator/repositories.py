@@ -164,11 +164,9 @@ class Repositories:
         known = self._known.get(repository)
         return known.trusted.file.rpartition("/")[0] if known is not None else ""
 
-    def is_member(self, place: Place | None, repository: str) -> bool:
+    def is_member(self, place: Place, repository: str) -> bool:
         """A directory lies in a worktree of that repository, and both say so (or a person named that worktree)."""
-        if place is None or place.id != repository:
-            return False
-        return place.listed or place.worktree == self.main_of(repository)
+        return place.id == repository and (place.listed or place.worktree == self.main_of(repository))
 
     def declares(self, place: Place, name: str) -> bool:
         """The file of a repository holds that name, whether or not it counts."""

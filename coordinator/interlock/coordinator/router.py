@@ -207,7 +207,8 @@ class Router:
         body = msgspec.structs.replace(message, resource=key)
         if isinstance(body, Request):
             body = self._request(body, called, key, session)
-            self._names.may_ask(key, called, session, sender, message_id, body.worktree)
+            worktree = self._names.may_ask(key, called, session, sender, message_id, body.worktree)
+            body = msgspec.structs.replace(body, worktree=worktree)
         if message_id in self._supervisor.world.ids and self._done_before(session, message_id, sender, called, body):
             return
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
