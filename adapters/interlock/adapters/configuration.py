@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.git import place_of
+from interlock.adapters.home_config import read_config
 from interlock.adapters.paths import Home
-from interlock.adapters.service import read_config
 from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.config import Config, ConfigError, parse_config
 from interlock.coordinator.repositories import FILE, Place, Repositories, Trusted, declared, digest

@@ -8,7 +8,6 @@ import contextlib
 import os
 import resource
 import signal
-import stat
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +21,7 @@ from anyio.abc import TaskGroup
 
 from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder
+from interlock.adapters.home_config import read_config
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
@@ -31,7 +31,7 @@ from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
 from interlock.adapters.trust import LocalRepositories
 from interlock.adapters.unix_socket import UnixDoor
-from interlock.coordinator.config import Config, ConfigError, parse_config
+from interlock.coordinator.config import Config, ConfigError
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.repositories import Repositories
@@ -43,7 +43,6 @@ from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
-CONFIG_BYTES_MAX = 1024 * 1024
 
 
 class CannotServe(Exception):
@@ -56,25 +55,6 @@ class CannotServe(Exception):
 
 class AlreadyRunning(Exception):
     """Another supervisor has the home's lock."""
-
-
-def read_config(home: Home) -> Config:
-    """Read the home's `bus.toml`; without one every default holds. Raises ConfigError."""
-    try:
-        with open(os.open(home.config, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{home.config}: no regular file: move it away")
-            data = file.read(CONFIG_BYTES_MAX + 1)
-        text = data.decode()
-    except FileNotFoundError:
-        return Config()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{home.config}: not UTF-8: save it as UTF-8") from None
-    except OSError as error:
-        raise ConfigError(f"{home.config}: cannot be read ({error.strerror})") from None
-    if len(data) > CONFIG_BYTES_MAX:
-        raise ConfigError(f"{home.config}: more than {CONFIG_BYTES_MAX} bytes: that is no configuration")
-    return parse_config(text, str(home.config))
 
 
 class Service:
