@@ -173,6 +173,10 @@ class Bus:
         with Client(self) as client:
             return client.ask("supervisor", body={"type": "STATUS", "resource": resource})["resources"][0]
 
+    def status_of(self, name: str, cwd: Path) -> Any:
+        """The same, as that name means it in a worktree."""
+        return self("--json", "status", name, cwd=cwd).json["resources"][0]
+
     def supervisor(self) -> int:
         """Its pid, from the lock file; 0 where none was ever there."""
         try:
@@ -334,9 +338,9 @@ class Repository:
     The server notes each of its executions in `started` of its worktree, so that a test can count them.
     """
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, name: str = "shop") -> None:
         self._bus = bus
-        self.main = bus.folder / "shop"
+        self.main = bus.folder / name
         self.main.mkdir()
         shutil.copy(FIXTURES / "web_server.py", self.main / "server.py")
         self._git(self.main, "init", "--quiet", "--initial-branch=main")

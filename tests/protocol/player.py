@@ -7,7 +7,7 @@ at 3m ann is heard | ann is gone | ann's former self is gone
 at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started | step is interrupted
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
 at 3m command l1 ends 0 | command l1 is lost
-at 3m tick | restart | boot | stop servers | person confirms | person revokes [UNIT] [of HOLDER] | define KIND
+at 3m tick | restart | boot | stop servers | person confirms | person revokes [UNIT] [of HOLDER] | define KIND | forget
 at 3m database lost | database lost, a server lives | database lost, a command lives
 """
 
@@ -30,6 +30,7 @@ from interlock.protocol.resource_commands import (
     AgentGone,
     Define,
     Doubt,
+    Forget,
     Go,
     Heard,
     LaunchGone,
@@ -141,6 +142,8 @@ class Player:
                 return Revoke(f"m{self.seq}", "person", "the demo begins", unit, holder)
             case ["define", kind]:
                 return Define(DEFINITIONS[kind])
+            case ["forget"]:
+                return Forget()
             case ["command", launch, "ends", code]:
                 return LaunchGone(launch, True, int(code), "its tree is gone")
             case ["command", launch, "is", "lost"]:

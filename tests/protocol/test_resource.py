@@ -109,6 +109,8 @@ ENDING = [
     Row("… which frees nothing by itself", "0 database lost, a command lives; 0 ann REQUEST loop", "4s command l1 ends 0", "finished", "", "recovery_required [ann]"),
     Row("… a person does", "0 database lost, a command lives; 0 ann REQUEST loop; 4s command l1 ends 0", "9s person confirms", "recovered granted", "person RELEASED, ann< GRANTED", "held ann"),
     Row("a database lost again is doubted again", "0 database lost, a command lives", "1s database lost", "recovery_required", "", "recovery_required"),
+    Row("what is idle is forgotten", f"{HELD}; 1s ann RELEASE loop", "2s forget", "forgotten", "", "free"),
+    Row("what is held is not", HELD, "2s forget", "", "", "held ann"),
     Row("a definition waits while it is held", HELD, "1s define pool", "definition_pending", "", "held ann"),
     Row("… and counts once it is free", f"{HELD}; 1s define pool; 1s bob REQUEST loop; 1s cyd REQUEST loop; 1s dan REQUEST loop", "2s ann RELEASE loop", "released defined granted granted", "ann RELEASED, bob< GRANTED, cyd< GRANTED, dan< QUEUED", "held bob; held cyd [dan]"),
     Row("a free resource is defined at once", FREE, "0 define pool", "definition_pending defined", "", "free; free"),

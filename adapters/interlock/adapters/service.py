@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import socket
-import stat
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +23,7 @@ from anyio.abc import TaskGroup
 from interlock.adapters.activation import notify
 from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder, living_holder
+from interlock.adapters.home_config import read_config
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
@@ -34,10 +34,12 @@ from interlock.adapters.state_files import StateFiles
 from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
+from interlock.adapters.trust import LocalRepositories
 from interlock.adapters.unix_socket import UnixDoor
-from interlock.coordinator.config import Config, ConfigError, parse_config
+from interlock.coordinator.config import Config, ConfigError
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
+from interlock.coordinator.repositories import Repositories
 from interlock.coordinator.router import Router
 from interlock.coordinator.session import Session
 from interlock.coordinator.states import Found
@@ -48,7 +50,6 @@ from interlock.protocol.codes import Exit
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
 LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
-CONFIG_BYTES_MAX = 1024 * 1024
 
 
 class CannotServe(Exception):
@@ -61,25 +62,6 @@ class CannotServe(Exception):
 
 class AlreadyRunning(Exception):
     """Another supervisor has the home's lock."""
-
-
-def read_config(home: Home) -> Config:
-    """Read the home's `bus.toml`; without one every default holds. Raises ConfigError."""
-    try:
-        with open(os.open(home.config, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{home.config}: no regular file: move it away")
-            data = file.read(CONFIG_BYTES_MAX + 1)
-        text = data.decode()
-    except FileNotFoundError:
-        return Config()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{home.config}: not UTF-8: save it as UTF-8") from None
-    except OSError as error:
-        raise ConfigError(f"{home.config}: cannot be read ({error.strerror})") from None
-    if len(data) > CONFIG_BYTES_MAX:
-        raise ConfigError(f"{home.config}: more than {CONFIG_BYTES_MAX} bytes: that is no configuration")
-    return parse_config(text, str(home.config))
 
 
 class Service:
@@ -138,9 +120,11 @@ class Service:
 
     async def _serve(self) -> None:
         try:
-            config = read_config(self._home)
+            home = read_config(self._home)
         except ConfigError as error:
             raise CannotServe(Exit.CONFIG, str(error)) from None
+        self._repositories = Repositories(LocalRepositories(self._home), home)
+        config = self._repositories.load(home)
         states = StateFiles(StateFolder(self._home), str(self._home.logs))
         journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep, states)
         ended_well = False
@@ -201,7 +185,9 @@ class Service:
         effects = LocalEffects(self._home, tasks, tell, self._umask)
         supervisor = Supervisor(journal, SystemClock(), config, effects, os.getpid(), states, found)
         states.attach(supervisor)
-        desk = Desk(supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor))
+        desk = Desk(
+            supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor), self._repositories
+        )
         router = Router(supervisor, desk)
         desk.joiner = router
         desk.copy = partial(SqliteCopy, self._home)
@@ -228,7 +214,7 @@ class Service:
         """Take a changed `bus.toml`; one that is wrong is not taken, and the sentence says why."""
         self._stamp = _stamp(self._home.config)
         try:
-            supervisor.reconfigure(read_config(self._home))
+            supervisor.reconfigure(self._repositories.load(read_config(self._home)))
         except ConfigError as error:
             log.error("configuration_kept", why=str(error))
             return f"{error} - the last good configuration stays in force"
@@ -244,8 +230,9 @@ class Service:
             supervisor.stopping.set()
         elif _stamp(self._home.config) != self._stamp:
             self._problem = self._reconfigure(supervisor)
-        if self._problem:
-            session.notes.append(self._problem)
+        if self._repositories.is_stale():
+            supervisor.reconfigure(self._repositories.load())
+        session.notes += [each for each in (self._problem, self._repositories.problem) if each]
 
 
 def _first(error: BaseException) -> BaseException:

@@ -39,7 +39,7 @@ class ConfigError(Exception):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Settings of a bus. Every time in milliseconds; `resources` by full key.
+    """Settings of a bus. Every time in milliseconds; `resources` by full key, those of trusted repositories too.
 
     Args:
         poll_every: how often a silent owner is asked while others wait; two unanswered polls end its hold.
@@ -62,10 +62,25 @@ class Config(msgspec.Struct, frozen=True):
     spare: tuple[tuple[str, ...], ...] = ()
     resources: dict[str, Definition] = {}
     state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
+    suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
 
-    def definition(self, key: str) -> Definition:
-        """The definition of a declared resource; an undeclared key is a plain lock with this bus's times."""
+    def definition(self, key: str, known: Definition | None = None) -> Definition:
+        """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
+
+        Args:
+            known: what it has now; it keeps that while its declaration is suspended.
+        """
+        if known is not None and self.is_suspended(key):
+            return known
         return self.resources.get(key) or self.lock()
+
+    def is_suspended(self, key: str) -> bool:
+        """It belongs to a repository whose file does not count now."""
+        return bool(self.suspended and key.startswith("repository/") and self.why_suspended(key.split("/")[1]))
+
+    def why_suspended(self, repository: str) -> str:
+        """Why nothing that a repository declares counts now, "" where it may. Args: repository: its id."""
+        return self.suspended.get(repository) or self.suspended.get("*", "")
 
     def lock(self, units: tuple[str, ...] = ("",)) -> Definition:
         return Definition(
@@ -74,11 +89,12 @@ class Config(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
-def parse_config(text: str, file: str) -> Config:
+def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """Read a `bus.toml`.
 
     Args:
         text: its content. file: its path, for the sentences only.
+        home: for a repository's file, which declares resources only: the bus's own times hold for them.
 
     Raises:
         ConfigError: TOML that is none, an unknown key, a bad duration, a duplicate port, a missing start.
@@ -89,13 +105,19 @@ def parse_config(text: str, file: str) -> Config:
         line = re.search(r"\(at line (\d+), column \d+\)", str(error))
         where = f"{file}:{line[1] if line else len(text.splitlines()) or 1}"
         raise ConfigError(f"{where}: not TOML: {error}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, tables a thousand deep
+        raise ConfigError(
+            f"{file}:1: not TOML that can be read: a number is too long, or it is nested too deep"
+        ) from None
     reader = _Reader(text, file)
     reader.known(table, {"bus", "resources"}, "")
+    if home is not None and "bus" in table:
+        reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", "bus", "")
     bus = reader.table(table, "bus", "")
     reader.known(bus, {*_BUS_TIMES, "hosts", "spare"}, "bus", BUS_LATER)
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
-    config = msgspec.structs.replace(Config(hosts=hosts, spare=reader.spare(bus)), **times)
+    config = home or msgspec.structs.replace(Config(hosts=hosts, spare=reader.spare(bus)), **times)
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")

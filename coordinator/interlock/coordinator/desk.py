@@ -8,10 +8,12 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.coordinator import views
+from interlock.coordinator.forgetting import forget
 from interlock.coordinator.identify import identify
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.log_care import back_up, verify
 from interlock.coordinator.naming import Names
+from interlock.coordinator.repositories import NoRepositories, Repositories
 from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.store import Copy
 from interlock.coordinator.supervisor import Supervisor
@@ -52,9 +54,12 @@ class Desk:
     joiner: Joiner
     copy: Callable[[], Copy]  # where a backup goes
 
-    def __init__(self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None]) -> None:
+    def __init__(
+        self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None],
+        repositories: Repositories | None = None,
+    ) -> None:  # fmt: skip
         self._supervisor = supervisor
-        self.names = Names(supervisor)
+        self.names = Names(supervisor, repositories or Repositories(NoRepositories(), supervisor.config))
         self.tickets = Tickets(supervisor, self.names)
         self._version = version
         self._home = home
@@ -119,11 +124,11 @@ class Desk:
             case control.AskHealth():
                 say(self._health())
             case control.AskStatus(resource):
-                say(self._status(resource))
+                say(self._status(session, resource))
             case control.AskAgents():
                 say(self._agents())
             case control.Tail():
-                key = self.names.resolve(question.resource) if question.resource else ""
+                key = self.names.resolve(question.resource, session) if question.resource else ""
                 if session.reads_log:
                     say(Refused(Code.RESOURCE_BUSY, "this session reads the log already: open another one"))
                 else:
@@ -139,6 +144,8 @@ class Desk:
                 return self._recover(session, message_id, resource, code)
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
+            case control.ForgetRepository(repository):
+                say(forget(self._supervisor, repository))
             case control.JoinBus():
                 return self._join(session, message_id, question)
             case control.AskReceipt(id_):
@@ -160,9 +167,9 @@ class Desk:
             case control.Wait(resource, follow):
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
-                say(self.tickets.check(session.agent, resource))
+                say(self.tickets.check(session, resource))
             case control.ReportEnd(resource, launch):
-                return self._report_end(session, message_id, self.names.resolve(resource), launch)
+                return self._report_end(session, message_id, self.names.resolve(resource, session), launch)
             case control.AdmitLaunch(launch=launch) if (why_not := why_not_launch(launch)) is not None:
                 say(Refused(Code.BAD_MESSAGE, why_not))
             case control.AdmitLaunch(keeper=keeper) if self._supervisor.effects.probe(keeper) is not Presence.ALIVE:
@@ -171,7 +178,7 @@ class Desk:
             case control.AdmitLaunch(resource, fence, launch, keeper, command):
                 sender = session.agent
                 return self._ask(
-                    session, message_id, self.names.resolve(resource),
+                    session, message_id, self.names.resolve(resource, session),
                     lambda id_: Admit(sender, id_, fence, launch, keeper, command),
                 )  # fmt: skip
         return None
@@ -184,9 +191,10 @@ class Desk:
     # --- answers ----------------------------------------------------------------------------
     def status_text(self, session: Session, resource: str) -> Text:
         """The answer to a STATUS message."""
-        keys = [self.names.resolve(resource)] if resource else self._shown()
+        keys = [self.names.resolve(resource, session)] if resource else self._shown()
         now_ms = self._supervisor.clock.wall_ms()
-        lines = [views.summary_line(self.tickets.resource(key), now_ms) for key in keys]
+        shown = [(key, resource or self.names.shown(key, session)) for key in keys]
+        lines = [views.summary_line(self.tickets.resource(key), name, now_ms) for key, name in shown]
         return Text("\n".join(lines) or "no resource is declared or in use")
 
     def _inbox(self, agent: str, last: int) -> control.InboxReply:
@@ -216,12 +224,11 @@ class Desk:
             Code.TARGET_ENDED, f"no message {id_} is known here, or it was read long ago: bus tail has the log"
         )
 
-    def _status(self, called: str) -> control.StatusReply | Refused:
-        keys = [self.names.resolve(called)] if called else self._shown()
-        declared, now_ms = self._supervisor.config.resources, self._supervisor.clock.wall_ms()
-        return control.StatusReply(
-            tuple(views.status_of(self.tickets.resource(key), key in declared, now_ms) for key in keys)
-        )
+    def _status(self, session: Session, called: str) -> control.StatusReply | Refused:
+        keys = [self.names.resolve(called, session)] if called else self._shown()
+        config, now_ms = self._supervisor.config, self._supervisor.clock.wall_ms()
+        rows = {key: views.status_of(self.tickets.resource(key), key in config.resources, now_ms) for key in keys}
+        return control.StatusReply(tuple(row | self.names.about(key, session) for key, row in rows.items()))
 
     def _agents(self) -> control.AgentsReply:
         world, rows = self._supervisor.world, []
@@ -254,7 +261,7 @@ class Desk:
 
     def _logs(self, session: Session, called: str, unit: str) -> control.LogsReply | Refused:
         """The log of the unit that is named, else of the asker's own, else of the only one that has any."""
-        keys = [self.names.resolve(called)] if called else self._supervisor.resources_of(session.agent)
+        keys = [self.names.resolve(called, session)] if called else self._supervisor.resources_of(session.agent)
         what = called or "what you hold"
         for key in keys:
             logs = views.logs_of(self.tickets.resource(key), session.agent, unit)
@@ -301,7 +308,7 @@ class Desk:
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""
-        key = self.names.resolve(called)
+        key = self.names.resolve(called, session)
         resource = self.tickets.resource(key)
         doubtful = [unit for unit in resource.units if unit.state is UnitState.RECOVERY_REQUIRED]
         why = tuple(f"unit {unit.name}: {unit.why}" if unit.name else unit.why for unit in doubtful)

@@ -212,15 +212,22 @@ class Router:
         if isinstance(message, Grant):
             why = "controllers come with a later version: RELEASE serves the queue, HANDOVER names who is next"
             raise No(Code.CAPABILITY_DENIED, why)
+        key = ""
         if isinstance(message, Extend) and not message.resource:
-            message = self._names.extended(message, sender)
+            message, key = self._names.extended(message, sender)
         if isinstance(message, Request) and not message.resource:
             raise No(Code.BAD_MESSAGE, "the resource is empty: name one, see bus status")
-        called = message.resource or self._names.the_only_one(message, sender)
-        key = self._names.resolve(called)
+        called = message.resource
+        if not called:
+            called, key = self._names.the_only_one(message, sender)
+        elif not key:
+            given = message.worktree if isinstance(message, Request) else ""
+            key = self._names.resolve(called, session, sender=sender, worktree=given)
         body = msgspec.structs.replace(message, resource=key)
         if isinstance(body, Request):
             body = self._request(body, called, key, session)
+            worktree = self._names.may_ask(key, called, session, sender, message_id, body.worktree)
+            body = msgspec.structs.replace(body, worktree=worktree)
         if message_id in self._supervisor.world.ids and self._done_before(session, message_id, sender, called, body):
             return None
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
@@ -276,7 +283,7 @@ class Router:
 
     def _done_before(self, session: Session, message_id: str, sender: str, called: str, body: ToCoordinator) -> bool:
         """The same message again: it is never done again, and is answered with what is true now."""
-        resource = self._supervisor.world.resource(self._names.resolve(called))
+        resource = self._supervisor.world.resource(getattr(body, "resource", called))
         answer: FromBus | None = None
         match body:
             case Request():

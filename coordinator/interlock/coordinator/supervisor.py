@@ -298,7 +298,7 @@ class Supervisor:
         """Tell a resource what its configuration says, where that is not what it knows."""
         known = self.world.resources.get(key)
         current = (known.next_definition or known.definition) if known is not None else Definition()
-        wanted = self.config.definition(key)
+        wanted = self.config.definition(key, current)
         if wanted != current and (key in self.config.resources or known is not None or wanted != Definition()):
             self.tell(key, Define(wanted))
 

@@ -2,7 +2,7 @@
 that what was said here is not shown as news again."""
 
 from interlock.coordinator import views
-from interlock.coordinator.naming import Names
+from interlock.coordinator.naming import Names, told_apart
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import INBOX
@@ -11,7 +11,6 @@ from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_age
 from interlock.protocol.inbox import Ack
 from interlock.protocol.messages import Down, FromBus, Granted, Queued, Refused, Revoked, Text
-from interlock.protocol.names import short_name
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource_draft import Draft, granted, queued
 from interlock.protocol.resource_state import (
@@ -56,7 +55,7 @@ class Tickets:
             self._supervisor.followers.setdefault(session.agent, set()).add(session)
         if resource == EVERYTHING:
             return Text("following")
-        key = self._names.resolve(resource) if resource else self._my_ticket(session.agent)
+        key = self._names.resolve(resource, session) if resource else self._my_ticket(session.agent)
         if isinstance(key, Refused):
             return key
         if follow:
@@ -66,9 +65,9 @@ class Tickets:
             self._said(session.agent, truth)
         return truth
 
-    def check(self, agent: str, called: str) -> FromBus:
+    def check(self, session: Session, called: str) -> FromBus:
         """Yours now and ready, or a refusal that says when and why not."""
-        key = self._names.resolve(called)
+        agent, key = session.agent, self._names.resolve(called, session)
         truth = self.truth(agent, key, called)
         under_run = unit_of(self.resource(key), agent, run=True)
         if not isinstance(truth, Granted) and under_run is not None and under_run.state is UnitState.HELD:
@@ -97,7 +96,7 @@ class Tickets:
         for key, resource in world.resources.items():
             ended = resource.lost.get(session.agent)
             if ended is not None and ended.why != "released" and key not in keys:
-                name = short_name(key) if key in self._supervisor.config.resources else key
+                name = self._names.shown(key, session)
                 lost.append(f"{name} was lost {format_age(now_ms - ended.at_ms)} ago: {ended.why}")
         return control.MeReply(
             agent=session.agent,
@@ -138,7 +137,10 @@ class Tickets:
             return mine[0]
         if not mine:
             return Refused(Code.NOT_QUEUED, f"{agent} waits for nothing and holds nothing: bus request RESOURCE")
-        return Refused(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(self._called(agent, key) for key in mine)}")
+        return Refused(
+            Code.AMBIGUOUS_TARGET,
+            f"say which: {', '.join(told_apart([(self._called(agent, key), key) for key in mine]))}",
+        )
 
     def _asked_units(self, key: str, agent: str) -> list[Unit]:
         units = self._supervisor.world.resources[key].units

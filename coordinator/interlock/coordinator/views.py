@@ -12,7 +12,6 @@ from interlock.protocol.definition import server_of
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Letter, state_of
 from interlock.protocol.messages import tag_of
-from interlock.protocol.names import short_name
 from interlock.protocol.resource_state import Resource, Server, Unit, UnitState, is_down, position, why_down
 
 
@@ -55,17 +54,18 @@ def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]
 def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
     """What an agent has and waits for, each with its next command."""
     found = []
+    names = _told_apart(world, agent, keys)
     for key in keys:
         resource = world.resources[key]
         for unit in resource.units:
             if unit.ticket is not None and unit.ticket.agent == agent:
-                found.append(_holding(resource, unit))
+                found.append(_holding(resource, unit, names.get(key, unit.ticket.called)))
         for request_id in resource.by_agent.get(agent, ()):
             ticket = resource.queue[request_id]
-            at = position(resource, request_id)
+            at, name = position(resource, request_id), names.get(key, ticket.called)
             found.append(
                 Holding(
-                    ticket.called, key, "queued", request_id, f"bus wait {ticket.called}", position=at,
+                    name, key, "queued", request_id, f"bus wait {name}", position=at,
                     worktree=ticket.worktree, purpose=ticket.purpose, since_ms=ticket.asked_ms,
                 )
             )  # fmt: skip
@@ -90,16 +90,32 @@ def logs_of(resource: Resource, agent: str, unit: str) -> dict[str, str]:
     return found
 
 
+def _told_apart(world: World, agent: str, keys: list[str]) -> dict[str, str]:
+    """Keys of an agent's resources that it calls by the same name: then only the key says which."""
+    called: dict[str, set[str]] = {}
+    for key in keys:
+        resource = world.resources[key]
+        tickets = [unit.ticket for unit in resource.units if unit.ticket is not None]
+        tickets += [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+        for ticket in tickets:
+            if ticket.agent == agent:
+                called.setdefault(ticket.called, set()).add(key)
+    return {key: key for same in called.values() if len(same) > 1 for key in same}
+
+
 def standing(world: World, agent: str, keys: list[str]) -> tuple[list[str], list[str]]:
     """What an agent holds and what it waits for, as it calls them; places in queues are not counted."""
     holds: list[str] = []
     waits_for: list[str] = []
+    names = _told_apart(world, agent, keys)
     for key in keys:
         resource = world.resources[key]
         for unit in resource.units:
             if unit.ticket is not None and unit.ticket.agent == agent:
-                (holds if unit.state is UnitState.HELD else waits_for).append(unit.ticket.called)
-        waits_for += [resource.queue[request_id].called for request_id in resource.by_agent.get(agent, ())]
+                name = names.get(key, unit.ticket.called)
+                (holds if unit.state is UnitState.HELD else waits_for).append(name)
+        tickets = [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+        waits_for += [names.get(key, ticket.called) for ticket in tickets]
     return holds, waits_for
 
 
@@ -195,30 +211,30 @@ def _reach(resource: Resource) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if name not in {"unit", "state", "down"}}
 
 
-def _holding(resource: Resource, unit: Unit) -> Holding:
+def _holding(resource: Resource, unit: Unit, name: str) -> Holding:
     ticket = unit.ticket
     assert ticket is not None
     state = str(unit.state)
     if unit.state is not UnitState.HELD:
-        following = f"bus wait {ticket.called}"
+        following = f"bus wait {name}"
     elif ticket.run:
         following = "it ends with its command"
     elif is_down(resource, unit):
-        state, following = "down", f"bus restart {ticket.called}"
+        state, following = "down", f"bus restart {name}"
     else:
-        following = f"bus release {ticket.called}"
+        following = f"bus release {name}"
     return Holding(
-        ticket.called, resource.key, state, ticket.request_id, following, unit.fence,
+        name, resource.key, state, ticket.request_id, following, unit.fence,
         url=unit.server.definition.url if unit.server is not None else "",
         worktree=ticket.worktree, purpose=ticket.purpose, since_ms=unit.since_ms or ticket.asked_ms, unit=unit.name,
         position=1 if unit.state is UnitState.PREPARING else 0,
     )  # fmt: skip
 
 
-def summary_line(resource: Resource, now_ms: int) -> str:
-    """One resource in one line, for STATUS by message."""
+def summary_line(resource: Resource, name: str, now_ms: int) -> str:
+    """One resource in one line, for STATUS by message. Args: name: what its reader calls it."""
     status = status_of(resource, True, now_ms)
-    name, state = short_name(resource.key), status["state"]
+    state = status["state"]
     parts = [f"{name} {state}"]
     for holder in status["holders"]:
         age = f" since {holder['held_s']}s" if holder["since"] else ""

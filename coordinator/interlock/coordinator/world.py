@@ -15,7 +15,7 @@ from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, RESOURCES_LIVE_
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import fold
 from interlock.protocol.registry import Registry, RegistryEvent
-from interlock.protocol.resource_events import ResourceEvent
+from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
 from interlock.protocol.resource_state import Resource, Unit
 
@@ -72,7 +72,7 @@ class World(msgspec.Struct):
         if state is None or isinstance(state, Inbox):
             self._fold(entry)
         elif isinstance(state, Resource):
-            self._keep(entry.actor, state)
+            self._keep(entry, state)
         else:
             self.registry = state
 
@@ -112,7 +112,7 @@ class World(msgspec.Struct):
                         self.lost = ""
         else:
             facts: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
-            self._keep(actor, fold(evolve_resource, self.resource(actor), facts))
+            self._keep(entry, fold(evolve_resource, self.resource(actor), facts))
 
     def launches(self) -> Iterator[str]:
         """Every launch that some state still speaks of."""
@@ -130,10 +130,14 @@ class World(msgspec.Struct):
         """Another key can live: it does, or there is room, or one that is idle can make some."""
         return key in self.resources or len(self.resources) < RESOURCES_LIVE_MAX or bool(self.idle)
 
-    def _keep(self, key: str, resource: Resource) -> None:
+    def _keep(self, entry: Entry, resource: Resource) -> None:
         """Keep a state; past the limit, the one that has been idle longest is forgotten: it holds nothing."""
+        key = entry.actor
         self.resources[key] = resource
         self.idle.pop(key, None)
+        if entry.events and isinstance(entry.events[-1], Forgotten):
+            del self.resources[key]
+            return
         if resource.is_idle():
             self.idle[key] = True
         if len(self.resources) > RESOURCES_LIVE_MAX and self.idle:

@@ -128,13 +128,20 @@ class AskHealth(msgspec.Struct, frozen=True, tag="HEALTH"):
     """What only the supervisor knows of its own troubles."""
 
 
+class ForgetRepository(msgspec.Struct, frozen=True, tag="FORGET"):
+    """Drop the records of a repository's resources; refused while one of them is in use."""
+
+    repository: str
+
+
 class Ping(msgspec.Struct, frozen=True, tag="PING"):
     pass
 
 
 Control = (
     JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
-    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | RevokeHold | Verify | BackUp | AskHealth | Ping
+    | AskLogs | AdmitLaunch | ReportEnd | GoDown | RecoverResource | RevokeHold | Verify | BackUp | AskHealth
+    | ForgetRepository | Ping
 )  # fmt: skip
 
 
@@ -205,6 +212,12 @@ class EvidenceReply(msgspec.Struct, frozen=True, tag="EVIDENCE"):
     resource: str
     why: tuple[str, ...]
     code: str
+
+
+class ForgetReply(msgspec.Struct, frozen=True, tag="FORGET_REPLY"):
+    """The keys whose records are dropped."""
+
+    resources: tuple[str, ...]
 
 
 class Pong(msgspec.Struct, frozen=True, tag="PONG"):
@@ -278,5 +291,5 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Answer = (
     MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
-    | EvidenceReply | Progress | Verified | BackedUp | Health | Pong | GoingDown
+    | EvidenceReply | ForgetReply | Progress | Verified | BackedUp | Health | Pong | GoingDown
 )  # fmt: skip

@@ -68,3 +68,9 @@ RESTARTS_WITHIN_MS = 30_000  # … this long; then it is frozen and says so
 STRANGER_PROBE_MS = 2_000  # how often a port held by a stranger is looked at again
 LOG_TAIL_LINES = 20  # lines of a failed server's log that its owner is shown
 LOG_TAIL_BYTES = 4 * 1024
+
+# --- repositories -------------------------------------------------------------------------
+REPOSITORIES_TRUSTED_MAX = 256  # each is a person's word; more have been forgotten rather than meant
+REPOSITORY_CONFIG_BYTES_MAX = 64 * 1024  # it is read before anybody trusts it: a stranger's file costs little
+TRUST_STORE_BYTES_MAX = 4 * 1024 * 1024  # 256 entries with paths of 4,096 bytes, escaped, and room
+CONFIG_LINE_DOTS_MAX = 64  # a TOML key with thousands of parts takes its reader seconds

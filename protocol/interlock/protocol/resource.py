@@ -7,6 +7,8 @@ resource_steps.py      which step when             resource_waiting.py  polls an
 resource_person.py     what a person confirms or takes back
 """
 
+from interlock.protocol.codes import Code
+from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import (
     Cancel,
     Extend,
@@ -15,6 +17,7 @@ from interlock.protocol.messages import (
     Released,
     Request,
     Restart,
+    Revoked,
 )
 from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.resource_commands import (
@@ -22,6 +25,7 @@ from interlock.protocol.resource_commands import (
     AgentGone,
     Define,
     Doubt,
+    Forget,
     Heard,
     LaunchGone,
     LaunchUp,
@@ -43,6 +47,7 @@ from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
     DefinitionPending,
     Finished,
+    Forgotten,
     ResourceEvent,
 )
 from interlock.protocol.resource_giving import handover, release
@@ -67,6 +72,8 @@ from interlock.protocol.resource_state import (
 )
 from interlock.protocol.resource_steps import launch_up, resume
 from interlock.protocol.resource_waiting import end_hold, heard, release_hold, tick
+
+NOT_DECLARED = "its declaration was taken back: see bus status for what there is"
 
 
 def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Resource, ResourceEvent]:
@@ -104,8 +111,10 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
         case WrapperGone(request_id):
             _wrapper_gone(draft, request_id)
         case Define(definition):
-            if definition != (draft.state.next_definition or draft.state.definition):
-                draft.event(DefinitionPending(definition))
+            _define(draft, definition)
+        case Forget():
+            if draft.state.is_idle():
+                draft.event(Forgotten())
         case Resume():
             resume(draft)
         case StopServers():
@@ -136,6 +145,20 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
     if isinstance(command, Mail) and isinstance(command.body, Request) and not draft.answered():
         answer_request(draft, command)
     return draft.outcome()
+
+
+def _define(draft: Draft, definition: Definition) -> None:
+    """It counts once nobody holds anything under the old one. Who waits for a server is not granted a mere lock."""
+    current = draft.state.next_definition or draft.state.definition
+    if definition == current:
+        return
+    if definition.kind is Kind.LOCK and current.kind is not Kind.LOCK:
+        preparing = (unit.ticket for unit in draft.state.units if unit.state is UnitState.PREPARING)
+        for ticket in [*draft.state.queue.values(), *(each for each in preparing if each is not None)]:
+            cancel_ticket(draft, ticket, NOT_DECLARED)
+            key, code = draft.state.key, Code.UNKNOWN_RESOURCE
+            draft.tell(ticket, Revoked(ticket.called, key, ticket.request_id, NOT_DECLARED, code=code))
+    draft.event(DefinitionPending(definition))
 
 
 # --- ends ---------------------------------------------------------------------------------

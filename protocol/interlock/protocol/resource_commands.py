@@ -68,6 +68,10 @@ class Define(msgspec.Struct, frozen=True):
     definition: Definition
 
 
+class Forget(msgspec.Struct, frozen=True):
+    """A person has no use for its record any more; one that is in use keeps it."""
+
+
 class Resume(msgspec.Struct, frozen=True):
     """After a restart: take unfinished steps up again."""
 
@@ -195,7 +199,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Resume | StopServers | Recover | Revoke | Doubt | Sync
+    | AgentGone | WrapperGone | Define | Forget | Resume | StopServers | Recover | Revoke | Doubt | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 

@@ -259,11 +259,15 @@ class Defined(msgspec.Struct, frozen=True, tag="defined"):
     definition: Definition
 
 
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    """It was idle, and is as if nobody had ever asked for it."""
+
+
 ResourceEvent = (
     Requested | Amended | Returned | TicketCancelled
     | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
     | RecoveryRequired | Recovered
     | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
     | Drained | PassedOver | Started | Finished
-    | DefinitionPending | Defined
+    | DefinitionPending | Defined | Forgotten
 )  # fmt: skip

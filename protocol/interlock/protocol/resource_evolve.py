@@ -19,6 +19,7 @@ from interlock.protocol.resource_events import (
     Drained,
     Draining,
     Finished,
+    Forgotten,
     Heard,
     HoldExtended,
     HoldGranted,
@@ -217,6 +218,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             if definition.kind is not Kind.COMMAND:
                 units = tuple(replace(unit, prepared=None) for unit in units)
             return replace(resource, definition=definition, next_definition=None, units=units)
+        case Forgotten():
+            return Resource(resource.key)
 
 
 # --- straight helpers ---------------------------------------------------------------------

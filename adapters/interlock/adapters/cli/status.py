@@ -37,6 +37,10 @@ def command(resource: str = typer.Argument("")) -> int:
                 say_out(line)
         if each.get("why"):
             say_out(f"{name}: {one_line(each['why'])} - {_mend(each)}")
+        if name == each["resource"] and each.get("repository"):
+            say_out(f"{name} belongs to {each['repository']}")
+        if each.get("suspended"):
+            say_out(f"{name}: nobody new gets it: it is declared only in {each['suspended']}")
     return 0
 
 
@@ -55,10 +59,8 @@ def _where(name: str, unit: dict[str, Any]) -> str:
 
 
 def _name(resource: dict[str, Any]) -> str:
-    """What the bus takes for that resource: a declared one by its name alone."""
-    from interlock.protocol.names import short_name
-
-    return short_name(resource["resource"]) if resource["declared"] else str(resource["resource"])
+    """What the bus takes for that resource here: a declared one by its name alone, where that means it."""
+    return str(resource.get("name") or resource["resource"])
 
 
 def _holder(holder: dict[str, Any]) -> str:

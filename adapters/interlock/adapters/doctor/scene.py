@@ -12,8 +12,8 @@ import msgspec
 from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options
 from interlock.adapters.flock import holder
+from interlock.adapters.home_config import read_config
 from interlock.adapters.paths import Home
-from interlock.adapters.service import read_config
 from interlock.adapters.survivors import survivors
 from interlock.coordinator.config import Config, ConfigError
 from interlock.coordinator.states import Survivor

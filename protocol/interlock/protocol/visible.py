@@ -1,0 +1,22 @@
+"""Visible text: what somebody else wrote, shown so that nothing in it hides, moves the cursor or forges a line."""
+
+SENTENCE_CHARACTERS = 500  # what a person reads of a sentence that quotes a stranger's file
+
+
+def visible(text: str) -> str:
+    """The text on one line, every character that cannot be seen written as its escape (`\\n`, `\\x1b`, `\\u202e`).
+
+    Args:
+        text: anything, lone surrogates of a file name that is not UTF-8 included.
+    """
+    return "".join(c if c.isprintable() and c != "\\" else _escaped(c) for c in text)
+
+
+def one_sentence(text: str) -> str:
+    """A sentence that quotes what somebody else wrote: on one line, nothing hidden, not endless. Backslashes stay."""
+    shown = "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return shown if len(shown) <= SENTENCE_CHARACTERS else shown[: SENTENCE_CHARACTERS - 1] + "…"
+
+
+def _escaped(character: str) -> str:
+    return "\\\\" if character == "\\" else character.encode("unicode_escape").decode()
