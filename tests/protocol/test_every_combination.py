@@ -32,6 +32,7 @@ SERVER = definition(Kind.SERVER)
 LOCK = Config("lock", definition(), ("a", "b", "c"))
 TIMES = Config("lock-times", definition(), ("a", "b"), times=True)
 RUNS = Config("lock-runs", definition(), ("a", "b"), runs=True, commands=2)
+ATTENDED = Config("lock-attended", definition(), ("a", "b"), attended=True)
 POOL = Config("pool", definition(units=("0", "1")), ("a", "b", "c"))
 WEB = Config("server", SERVER, ("a", "b"), worktrees=("/1", "/2"))
 WEB_POOL = Config("server-pool", definition(Kind.SERVER, ("0", "1")), ("a", "b"), worktrees=("/1", "/2"))
@@ -78,11 +79,11 @@ def search(config: Config, depth: int) -> str:
 # --- the machine as it is ---------------------------------------------------------------------
 QUICK = [
     (LOCK, 11), (TIMES, 9), (RUNS, 7), (POOL, 7), (WEB, 6), (WEB_POOL, 6), (WEB_REDEFINED, 6), (WEB_RUNS, 6),
-    (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5),
+    (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5), (ATTENDED, 8),
 ]  # fmt: skip
 DEEP = [
     (LOCK, 12), (TIMES, 12), (RUNS, 8), (POOL, 10), (WEB, 8), (WEB_POOL, 8), (WEB_REDEFINED, 8), (WEB_RUNS, 8),
-    (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8),
+    (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8), (ATTENDED, 10),
 ]  # fmt: skip
 
 

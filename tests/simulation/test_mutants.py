@@ -9,8 +9,8 @@ from tests.simulation.machine import Broken
 from tests.simulation.story import tell
 
 from interlock.coordinator import supervisor, world
+from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.journal import Journal
-from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol import resource_handover
 from interlock.protocol.resource_state import Resource, Ticket, first_grantable
 
@@ -99,13 +99,7 @@ def is_told_too_late_that_somebody_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:
-    watch = Supervisor._watch_agent
-
-    def lazy(self: Supervisor, process: Any) -> None:
-        if self.dispatcher._actors:  # only whoever joins in this life
-            watch(self, process)
-
-    patch.setattr(Supervisor, "_watch_agent", lazy)
+    patch.setattr(Attendance, "begin", lambda self: None)  # only whoever joins in this life
 
 
 @pytest.mark.parametrize(

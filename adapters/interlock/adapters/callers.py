@@ -33,6 +33,9 @@ class PeerCaller:
             return None
         return leader.identity, f"{leader.name} (pid {leader.pid})"
 
+    def itself(self) -> tuple[Identity, str] | None:
+        return self.bind_to(self._pid) if self._pid else None
+
     def bind_to(self, pid: int) -> tuple[Identity, str] | None:
         fact = process.fact(pid)
         return (fact.identity, f"{fact.name} (pid {pid})") if fact is not None else None

@@ -79,6 +79,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
             worktree=body.worktree,
             purpose=body.purpose or waiting.purpose,
             time_ms=waiting.time_ms if body.time_ms is None else body.time_ms,
+            process=waiting.process if body.process == waiting.process else None,  # no end of one ends what two want
         )
         if amended != waiting:
             draft.event(Amended(mail.sender, amended))
@@ -104,7 +105,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         asked_ms=draft.now.at_ms,
         time_ms=body.time_ms,
         run=body.run,
-        process=body.process if body.run else None,
+        process=body.process,
     )
     draft.event(Requested(mail.sender, ticket))
 
