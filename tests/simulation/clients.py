@@ -19,7 +19,7 @@ class Wire(asyncio.Transport):
     def __init__(self, delay_s: Callable[[], float], hear: Callable[[bytes], None]) -> None:
         super().__init__()
         self.broken = False
-        self.opened_s, self.broken_s = asyncio.get_running_loop().time(), 0.0
+        self.broken_s = 0.0
         self._delay_s = delay_s
         self._hear = hear
         self._session: asyncio.Protocol | None = None
@@ -90,6 +90,7 @@ class Agent:
         self.session = session
         self.process: Identity | None = story.machine.spawn() if bound else None
         self.wire: Wire | None = None
+        self.joined: Wire | None = None  # the last one over which it is known to have joined its session
         self.pending: dict[str, dict[str, Any]] = {}
         self.said: list[dict[str, Any]] = []
         self.silent = False
@@ -165,6 +166,8 @@ class Agent:
         body = frame["body"]
         self.story.log(f"{self.name} hears {frame.get('text') or body.get('type')} ({frame.get('reply_to', 'news')})")
         self.story.promises.told(self.name, body)
+        if self.session and body.get("type") == "JOINED":
+            self.joined = self.wire
         envelope = self.pending.pop(frame.get("reply_to", ""), None)
         if envelope is None:
             return

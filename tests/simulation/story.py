@@ -128,9 +128,9 @@ class Story:
 
     def is_away(self, name: str) -> bool:
         """The agent's session has had no connection for as long as it takes, counted from the supervisor's start."""
-        wire = next(each.wire for each in self.agents if each.name == name)
+        wire = next(each.joined for each in self.agents if each.name == name)
         if wire is not None and not wire.broken:
-            return self.now_s() - wire.opened_s < 1  # what it said there first may be on its way
+            return False
         since_s = max(self._up_s, wire.broken_s if wire is not None else 0)
         return self.now_s() - since_s >= (SESSION_CUT_MS - LATE_MS) / 1000  # so much of it the machine may have slept
 

@@ -1,9 +1,7 @@
 """Callers: what the socket can prove of the process at its other end."""
 
-import os
-from pathlib import Path
-
 from interlock.adapters import process
+from interlock.adapters.worktrees import git_top
 from interlock.protocol.identity import Identity
 
 
@@ -42,14 +40,3 @@ class PeerCaller:
 
     def worktree(self, directory: str) -> str:
         return git_top(directory)
-
-
-def git_top(directory: str) -> str:
-    """The real path of the innermost directory above, or at, `directory` that holds `.git`; "" where none does."""
-    if not os.path.isabs(directory):
-        return ""
-    here = Path(os.path.realpath(directory))
-    for folder in (here, *here.parents):
-        if (folder / ".git").exists():
-            return str(folder)
-    return ""

@@ -86,6 +86,12 @@ class Attendance:
         if last:
             self._supervisor.tell(REGISTRY, SessionCut(name, session.secret))
 
+    def left(self, session: Session) -> None:
+        """The agent of that session has left, by its own word: the programs that were it hear so and come back anew."""
+        self.forget(session)
+        for other in list(self._sessions.get(session.agent, ())):
+            other.close()
+
     def forget(self, session: Session) -> None:
         """Nobody's life hangs on this connection any more."""
         sessions = self._sessions.get(session.program)

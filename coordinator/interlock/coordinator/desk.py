@@ -131,8 +131,7 @@ class Desk:
             case control.LeaveBus(session=True) if not self._supervisor.attendance.is_last(session):
                 say(Left(session.agent, "its life does not hang on this connection"))
             case control.LeaveBus():
-                self._supervisor.attendance.forget(session)
-                return self._ask(session, message_id, REGISTRY, lambda id_: Leave(session.agent, id_))
+                return self._leave(session, message_id)
             case control.ReadInbox(last):
                 say(self._inbox(session.agent, last))
             case control.AckMessages(ids):
@@ -262,6 +261,12 @@ class Desk:
         body = await joining
         if isinstance(body, Joined):
             session.agent, session.how, session.incarnation = body.agent, "joined just now", body.incarnation
+        self._supervisor.say(session, message_id, body)
+
+    async def _leave(self, session: Session, message_id: str) -> None:
+        body = await self._supervisor.ask(REGISTRY, lambda id_: Leave(session.agent, id_))
+        if isinstance(body, Left):
+            self._supervisor.attendance.left(session)
         self._supervisor.say(session, message_id, body)
 
     async def _ask(self, session: Session, message_id: str, address: str, make: Callable[[str], Any]) -> None:

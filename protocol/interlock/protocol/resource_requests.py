@@ -64,8 +64,9 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         _request_again(draft, mail, body, held)
         return
     outer = next((u for u in draft.state.units if body.under and u.fence == body.under), None)
-    if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and body.run:
-        _request_again(draft, mail, body, outer)  # a bus run inside a bus run of the same agent
+    inside = body.run or body.attended
+    if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and inside:
+        _request_again(draft, mail, body, outer)  # a bus run, or a program, inside a bus run of the same agent
         return
     if draft.state.definition.kind is Kind.SERVER and body.worktree == "-":
         why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
@@ -125,12 +126,13 @@ def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
     elif unit.state is UnitState.PREPARING:
         draft.answer(mail.sender, queued(draft, unit.ticket))
     else:
-        if not body.run:
+        shared = body.run or unit.ticket.run
+        if not shared:
             until, until_ms = declared(draft, body.time_ms)
             draft.event(
                 HoldExtended(mail.sender, unit.name, unit.fence, draft.now.at_ms, body.purpose, until, until_ms)
             )
-        _answer_holder(draft, mail, draft.state.unit(unit.name), shared=body.run)
+        _answer_holder(draft, mail, draft.state.unit(unit.name), shared=shared)
 
 
 def _answer_holder(draft: Draft, mail: Mail, unit: Unit, *, shared: bool = False) -> None:

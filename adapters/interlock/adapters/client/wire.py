@@ -1,0 +1,153 @@
+"""A wire: one connection with a supervisor, lines out, frames in. It ends when the other end does, and tells so.
+
+`open_socket` is where another way to the supervisor would be plugged in: whatever gives a connected stream socket.
+"""
+
+import os
+import socket
+from collections import deque
+
+import anyio
+import anyio.to_thread
+import msgspec
+from anyio.abc import UNIXSocketStream
+
+from interlock.adapters.client.errors import BusUnavailable
+from interlock.adapters.homes import home_root
+from interlock.protocol.control import Answer, Welcome
+from interlock.protocol.messages import FromBus
+
+CHUNK_BYTES = 65_536
+ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
+Body = FromBus | Answer
+
+
+class Frame(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    """One line from the supervisor. `body` is read by `body_of`."""
+
+    id: str = ""
+    sender: str = ""
+    at: str = ""
+    body: msgspec.Raw = msgspec.Raw(b"")
+    reply_to: str = ""
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    welcome: Welcome | None = None
+
+
+class Gone(Exception):
+    """The other end closed the connection, or broke off."""
+
+
+_frames = msgspec.json.Decoder(Frame)
+_bodies = msgspec.json.Decoder(Body)
+
+
+def body_of(frame: Frame) -> Body | None:
+    """What a frame says; None where a newer supervisor says what this program does not know."""
+    try:
+        return _bodies.decode(frame.body)
+    except msgspec.MsgspecError:
+        return None
+
+
+class Wire:
+    """One connection. `receive` may be cancelled at any moment: nothing that came is lost."""
+
+    def __init__(self, stream: UNIXSocketStream) -> None:
+        self._stream = stream
+        self._rest = b""
+        self._lines: deque[bytes] = deque()
+
+    async def send(self, value: object) -> None:
+        """One line. Raises Gone. One task at a time."""
+        try:
+            await self._stream.send(value if isinstance(value, bytes) else line_of(value))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            raise Gone from None
+
+    async def receive(self) -> Frame:
+        """The next frame. Raises Gone. One task at a time."""
+        while not self._lines:
+            try:
+                self._rest += await self._stream.receive(CHUNK_BYTES)
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                raise Gone from None
+            *lines, self._rest = self._rest.split(b"\n")
+            self._lines.extend(line for line in lines if line)
+        return _frames.decode(self._lines.popleft())
+
+    async def answer_to(self, message_id: str) -> Body:
+        """The answer to what was just sent; nothing else is awaited on this wire yet. Raises Gone, BusUnavailable."""
+        with anyio.move_on_after(ANSWER_S):
+            while True:
+                frame = await self.receive()
+                body = body_of(frame)
+                if frame.reply_to == message_id and body is not None:
+                    return body
+        raise BusUnavailable("the supervisor does not answer (stopped, or overloaded): see bus status, or its log")
+
+    async def aclose(self) -> None:
+        """Close it, whatever its state."""
+        with anyio.CancelScope(shield=True):
+            await self._stream.aclose()
+
+
+def line_of(value: object) -> bytes:
+    return msgspec.json.encode(value) + b"\n"
+
+
+def open_socket(root: str) -> socket.socket:
+    """A connected socket. Args: root: of the home. Raises FileNotFoundError where nobody listens, else Failure."""
+    from interlock.adapters.cli.connection import connect
+
+    connection = connect(root)
+    connection.settimeout(None)
+    return connection
+
+
+async def open_wire(home: str, *, start: bool) -> Wire:
+    """Connect, and start a supervisor where none runs and one may be started.
+
+    Args:
+        home: as `--home`: "" for BUS_HOME, or the user's own.
+        start: whether that is wanted now.
+
+    Raises:
+        BusUnavailable: with the reason, and what to do.
+    """
+    from interlock.adapters.cli.options import Failure
+
+    root = home_root(home)
+    try:
+        try:
+            connected = await anyio.to_thread.run_sync(open_socket, root)
+        except FileNotFoundError:
+            if not start:
+                raise BusUnavailable(f"no supervisor runs for {root}: bus up") from None
+            await anyio.to_thread.run_sync(_start, home, abandon_on_cancel=True)
+            connected = await anyio.to_thread.run_sync(open_socket, root)
+    except FileNotFoundError:
+        raise BusUnavailable(f"the supervisor for {root} is gone again: see its log, or bus up --foreground") from None
+    except Failure as failure:
+        raise BusUnavailable(str(failure)) from None
+    try:
+        return Wire(await UNIXSocketStream.from_socket(connected))
+    except BaseException:
+        connected.close()
+        raise
+
+
+def _start(home: str) -> None:
+    from interlock.adapters.cli.starting import autostart
+    from interlock.adapters.paths import find_home
+
+    autostart(find_home(home))
+
+
+def here() -> str:
+    """The current directory; "" where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
