@@ -136,7 +136,7 @@ class Tail:
         if question.since < 0 and not question.last:  # from now on: and now is kept, over restarts too
             newest = msgspec.structs.replace(question, last=1, follow=False, resource="", event_type="")
             await wire.send({"id": "now", "to": "supervisor", "body": newest})
-            while self._question.since < 0:
+            while not self._is_over:
                 await self._take(wire)
             self._events.clear()
             self._is_over = not question.follow
@@ -148,7 +148,7 @@ class Tail:
             case control.EventsReply(events, through, end):
                 self._events += events
                 self._question = msgspec.structs.replace(self._question, since=through, last=0)
-                self._is_over = end and self._was_there
+                self._is_over = end
             case messages.Refused(code, why):
                 await self._drop()
                 raise Refused(code, why)

@@ -33,7 +33,7 @@ class Holdings:
         self._revoked: dict[str, Revoked] = {}  # request id → how it ended, as only its letter says
         self._stirred: dict[str, anyio.Event] = {}
         self._spawn: Spawn = lambda work, *about: None
-        link.on_news, link.on_return = self._heard, self._returned
+        link.on_news, link.on_return, link.on_end = self._heard, self._returned, self._ended
 
     def begin(self, spawn: Spawn) -> None:
         """From now on polls are answered. Args: spawn: runs something beside."""
@@ -205,6 +205,11 @@ class Holdings:
             event.set()
         for grants in list(self._grants.values()):
             self._spawn(self._look_at, grants[0])
+
+    def _ended(self, why: str) -> None:
+        """This program is not that agent any more, or is done with the bus: nothing of it is ours."""
+        for fence in list(self._grants):
+            self.ended(fence, why)
 
     async def _look_at(self, grant: Grant) -> None:
         """The question is a sign of life too: it answers a poll, and only a loop that runs can ask it."""

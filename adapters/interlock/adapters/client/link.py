@@ -19,6 +19,7 @@ from interlock.adapters.client.errors import BusError, BusUnavailable, Refused
 from interlock.adapters.client.wire import ANSWER_S, Body, Frame, Gone, Wire, body_of, here, line_of, open_wire
 from interlock.protocol import control, messages
 from interlock.protocol.codes import Code
+from interlock.protocol.limits import MESSAGE_BYTES_MAX
 
 log = logging.getLogger("interlock.client")
 PATIENCE_S = 10.0  # how long an answer is waited for, a new supervisor included
@@ -46,6 +47,7 @@ class Link:
         self.is_program = program
         self.on_news: Callable[[Frame, Body], None] = lambda frame, body: None
         self.on_return: Callable[[], None] = lambda: None
+        self.on_end: Callable[[str], None] = lambda why: None
         self._how = how
         self._takeover = takeover
         self._incarnation = 0
@@ -75,7 +77,7 @@ class Link:
         if self._refused is not None:
             raise self._refused
         message_id = message_id or new_id()
-        question = _Question(line_of({"id": message_id, "to": to, **content}))
+        question = _Question(_line({"id": message_id, "to": to, **content}))
         self._questions[message_id] = self._unsent[message_id] = question
         self._wake.set()
         try:
@@ -138,6 +140,7 @@ class Link:
         for question in self._questions.values():
             question.failure = refused
             question.done.set()
+        self.on_end(refused.why)
 
     async def _drop(self) -> None:
         wire, self._wire = self._wire, None
@@ -235,5 +238,25 @@ class Link:
             elif question is not None:
                 question.failure = Refused(Code.INTERNAL, "a newer bus gives an answer that this program cannot read")
                 question.done.set()
+            elif isinstance(body, messages.Refused):  # a line that it could not read: it does not know whose
+                log.warning("%s", frame.text)
+                for question in [*self._questions.values()] if len(self._questions) == 1 else ():
+                    question.answer = body
+                    question.done.set()
             elif body is not None and not frame.reply_to:
                 self.on_news(frame, body)
+
+
+def _line(envelope: dict[str, object]) -> bytes:
+    """The line of an envelope. Raises Refused for what the bus would not read: it could not say whose line that was."""
+    try:
+        line = line_of(envelope)
+    except UnicodeEncodeError:
+        raise Refused(
+            Code.BAD_MESSAGE, "the text holds a lone surrogate, which is no character: leave it out"
+        ) from None
+    said = len(line_of(envelope["body"])) if "body" in envelope else len(str(envelope["text"]).encode())
+    if said > MESSAGE_BYTES_MAX:
+        why = f"the message has {said} bytes, at most {MESSAGE_BYTES_MAX} are taken: put it into a file, send its path"
+        raise Refused(Code.MESSAGE_TOO_LARGE, why)
+    return line
