@@ -27,10 +27,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """The blocking half, once somebody wants it: it brings threads along."""
-    if name in {"BlockingBus", "BlockingGrant", "BlockingHold"}:
-        from interlock.adapters.client import blocking
+if not TYPE_CHECKING:
 
-        return getattr(blocking, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """The blocking half, once somebody wants it: it brings threads along."""
+        if name in {"BlockingBus", "BlockingGrant", "BlockingHold"}:
+            from interlock.adapters.client import blocking
+
+            return getattr(blocking, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.adapters.shared_bus import shared_bus
-from tests.end_to_end.playground import PYTHON, Running
+from tests.end_to_end.playground import PYTHON, WAIT_S, Running
 from tests.end_to_end.playground import Bus as Command
 
 from interlock.client import Bus, BusUnavailable, Grant, Lost, Queued, Refused
@@ -248,7 +248,8 @@ async def test_who_wants_to_answer_itself_and_does_not_loses_it(bus: Bus, rival:
     hold = bus.hold(key, answer_polls=False)
     grant = await hold.__aenter__()
     await rival.request(key)
-    assert "no answer to 2 polls" in await grant.lost.wait()
+    with anyio.fail_after(WAIT_S):
+        assert "no answer to 2 polls" in await grant.lost.wait()
     with pytest.raises(Lost, match="no answer to 2 polls") as lost:
         await hold.__aexit__(None, None, None)
     assert (lost.value.fence, lost.value.resource) == (grant.fence, key)
@@ -283,7 +284,8 @@ async def test_an_agent_that_leaves_by_another_command_loses_what_it_had(bus: Bu
     hold = bus.hold(f"machine/{name}")
     grant = await hold.__aenter__()
     command.ok("leave", agent=bus.agent)
-    assert "it left" in await grant.lost.wait()
+    with anyio.fail_after(WAIT_S):
+        assert "it left" in await grant.lost.wait()
     with pytest.raises(Lost, match="it left"):
         await hold.__aexit__(None, None, None)
     async with bus.hold(f"machine/{name}") as again:

@@ -1,18 +1,18 @@
 """Worktrees: which git top a directory is in. Standard library only: programs import it at every start."""
 
 import os
-from pathlib import Path
 
 
 def git_top(directory: str) -> str:
     """The real path of the innermost directory above, or at, `directory` that holds `.git`; "" where none does."""
     if not os.path.isabs(directory):
         return ""
-    here = Path(os.path.realpath(directory))
-    for folder in (here, *here.parents):
-        if (folder / ".git").exists():
-            return str(folder)
-    return ""
+    folder = os.path.realpath(directory)
+    while not os.path.exists(os.path.join(folder, ".git")):
+        if folder == os.path.dirname(folder):
+            return ""
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def worktree_of(given: str | os.PathLike[str] | None) -> str:
