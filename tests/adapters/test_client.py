@@ -268,16 +268,30 @@ async def test_a_block_can_be_cancelled_when_its_hold_is_lost(bus: Bus, rival: B
     await bus.me()  # and what comes after it is not cancelled
 
 
-async def test_a_hold_that_its_agent_gave_back_elsewhere_is_found_out_by_a_check(
-    bus: Bus, command: Command, name: str
-) -> None:
-    async with bus.hold(f"machine/{name}") as grant:
-        command.ok("release", f"machine/{name}", agent=bus.agent)
-        with pytest.raises(Lost, match="released"):
-            await grant.check()
+async def test_a_hold_that_its_agent_gave_back_elsewhere_is_lost(bus: Bus, command: Command, name: str) -> None:
+    hold = bus.hold(f"machine/{name}")
+    grant = await hold.__aenter__()
+    command.ok("release", f"machine/{name}", agent=bus.agent)
+    with anyio.fail_after(WAIT_S):
+        assert "released" in await grant.lost.wait()
+    for call in (grant.check, grant.extend, grant.restart):
         with pytest.raises(Lost):
-            await grant.extend()
-        grant.lost = type(grant.lost)()  # the block knows: its end says nothing more
+            await call()
+    await grant.release()  # does nothing: it is over
+    with pytest.raises(Lost, match="released"):
+        await hold.__aexit__(None, None, None)
+
+
+async def test_a_tool_whose_agent_leaves_hears_so(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUS_AGENT", f"{name}.t")
+    async with Bus(home=str(command.home)) as bus:
+        hold = bus.hold(f"machine/{name}")
+        grant = await hold.__aenter__()
+        command.ok("leave", agent=f"{name}.t")
+        with anyio.fail_after(WAIT_S):
+            assert "it left" in await grant.lost.wait()
+        with pytest.raises(Lost):
+            await hold.__aexit__(None, None, None)
 
 
 async def test_an_agent_that_leaves_by_another_command_loses_what_it_had(bus: Bus, command: Command, name: str) -> None:

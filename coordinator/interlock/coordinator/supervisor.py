@@ -32,20 +32,21 @@ from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.identity import Presence
 from interlock.protocol.inbox import Deliver, Letter, MessageSent
-from interlock.protocol.messages import FromBus, Refused
+from interlock.protocol.messages import FromBus, Refused, Released
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, Expire, Registry
-from interlock.protocol.resource_commands import (
-    AgentGone,
-    Define,
-    Heard,
-    LaunchGone,
-    Order,
-    Tick,
-    WrapperGone,
+from interlock.protocol.resource_commands import AgentGone, Define, Heard, LaunchGone, Order, Tick, WrapperGone
+from interlock.protocol.resource_events import (
+    Down,
+    Finished,
+    HoldReleased,
+    HoldRevoked,
+    Requested,
+    Started,
+    StepDone,
+    StepUndone,
 )
-from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
 from interlock.protocol.resource_state import (
     Launch,
     Resource,
@@ -270,6 +271,8 @@ class Supervisor:
                 self.watch_wrapper(address, ticket)
             case Started(_, _, _, launch):
                 self.watch_launch(address, launch)
+            case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
+                self._over(address, agent, fence)
             case StepDone(unit, server=server) if server is not None:
                 self.effects.adopt(address, unit, server)
             case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
@@ -290,6 +293,12 @@ class Supervisor:
     def _push(self, session: Session, to: str, body: FromBus, message_id: str, sender: str = COORDINATOR) -> None:
         frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "", sender=sender)
         session.push(frame)
+
+    def _over(self, key: str, agent: str, fence: int) -> None:
+        """Show whoever follows that a hold has ended, also one that another program of the agent gave back."""
+        for session in self.followers.get(agent, ()):
+            if key in session.following or not session.following:
+                self._push(session, agent, Released(key, key, fence), new_id())
 
     def _tick(self, address: str) -> None:
         self.tell(address, Expire(self.attendance.here()) if address == REGISTRY else Tick())

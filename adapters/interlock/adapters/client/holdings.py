@@ -30,6 +30,7 @@ class Holdings:
         self.waiting: set[str] = set()  # request ids
         self._link = link
         self._grants: dict[int, list[Grant]] = {}  # fence → who has it in this program
+        self._releasing: set[int] = set()  # fences
         self._revoked: dict[str, Revoked] = {}  # request id → how it ended, as only its letter says
         self._stirred: dict[str, anyio.Event] = {}
         self._spawn: Spawn = lambda work, *about: None
@@ -114,11 +115,14 @@ class Holdings:
         """As Grant.release."""
         if not self._is_live(grant):
             return
+        self._releasing.add(grant.fence)
         try:
             await self.say(messages.Release(grant.key, grant.fence))
         except Refused as refused:
             if refused.code not in {Code.NOT_HOLDER, Code.STALE_FENCE}:
                 raise
+        finally:
+            self._releasing.discard(grant.fence)
         self.let_go(grant)
         self.ended(grant.fence, "released by the hold that it went under")
 
@@ -181,7 +185,8 @@ class Holdings:
         grants = list(self._grants.get(fence, ()))
         if request_id in self.waiting and isinstance(body, Revoked):
             self._revoked[request_id] = body
-        if (grants or request_id in self.waiting) and not isinstance(body, messages.StillUsing):
+        letter = not isinstance(body, messages.StillUsing | messages.Released)
+        if letter and (grants or request_id in self.waiting):
             self._spawn(self._ack, frame.id)
         match body:
             case Revoked(why=why):
@@ -192,6 +197,8 @@ class Holdings:
             case Granted():
                 for grant in grants:
                     grant.down = ""
+            case messages.Released() if grants and fence not in self._releasing:  # not by this program: how, it asks
+                self._spawn(self._look_at, grants[0])
             case messages.StillUsing():
                 for grant in [each for each in grants if each.answers_polls][:1]:
                     self._spawn(self._look_at, grant)

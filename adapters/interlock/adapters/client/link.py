@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from interlock.adapters.cli.connection import new_id
 from interlock.adapters.client.errors import BusError, BusUnavailable, Refused
-from interlock.adapters.client.wire import ANSWER_S, Body, Frame, Gone, Wire, body_of, here, line_of, open_wire
+from interlock.adapters.client.wire import ANSWER_S, SILENT, Body, Frame, Gone, Wire, body_of, here, line_of, open_wire
 from interlock.protocol import control, messages
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import MESSAGE_BYTES_MAX
@@ -56,7 +56,7 @@ class Link:
         self._unsent: dict[str, _Question] = {}
         self._wake = anyio.Event()
         self._is_starting = False
-        self._problem = "the supervisor does not answer (stopped, or overloaded): see bus status, or its log"
+        self._problem = SILENT
         self._refused: Refused | None = None
 
     # --- asking -------------------------------------------------------------------------------
@@ -155,7 +155,11 @@ class Link:
         finally:
             self._is_starting = False
         try:
-            await self._introduce(wire)
+            with anyio.fail_after(ANSWER_S):
+                await self._introduce(wire)
+        except TimeoutError:
+            await wire.aclose()
+            raise BusUnavailable(SILENT) from None
         except Gone:
             await wire.aclose()
             raise BusUnavailable("the supervisor closed the connection at once: see its log") from None
@@ -169,16 +173,17 @@ class Link:
         hello: dict[str, Any] = {"agent": self.agent, "how": self._how, "cwd": here()}
         hello |= {"user": os.environ.get("USER", "") if os.isatty(0) else "", "incarnation": self._incarnation}
         await wire.send({"hello": hello})
-        with anyio.fail_after(ANSWER_S):
+        welcome = None
+        while welcome is None:
             welcome = (await wire.receive()).welcome
-        assert welcome is not None
         self.agent = welcome.agent
         self._incarnation = welcome.incarnation
         if self.is_program:
             await self._join(wire)
         if self.agent:
             await wire.send({"id": "follow", "to": "supervisor", "body": control.Wait("*", True)})
-            await wire.answer_to("follow")
+            while (await wire.receive()).reply_to != "follow":
+                pass
 
     async def _join(self, wire: Wire) -> None:
         secret = _secrets.setdefault(os.getpid(), new_id() + os.urandom(16).hex())

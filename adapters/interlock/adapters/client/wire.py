@@ -19,6 +19,7 @@ from interlock.protocol.messages import FromBus
 
 CHUNK_BYTES = 65_536
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
+SILENT = "the supervisor does not answer (stopped, or overloaded): see bus status, or its log"
 Body = FromBus | Answer
 
 
@@ -75,17 +76,10 @@ class Wire:
                 raise Gone from None
             *lines, self._rest = self._rest.split(b"\n")
             self._lines.extend(line for line in lines if line)
-        return _frames.decode(self._lines.popleft())
-
-    async def answer_to(self, message_id: str) -> Body:
-        """The answer to what was just sent; nothing else is awaited on this wire yet. Raises Gone, BusUnavailable."""
-        with anyio.move_on_after(ANSWER_S):
-            while True:
-                frame = await self.receive()
-                body = body_of(frame)
-                if frame.reply_to == message_id and body is not None:
-                    return body
-        raise BusUnavailable("the supervisor does not answer (stopped, or overloaded): see bus status, or its log")
+        try:
+            return _frames.decode(self._lines.popleft())
+        except msgspec.MsgspecError:
+            raise Gone("what listens there is no bus") from None
 
     async def aclose(self) -> None:
         """Close it, whatever its state."""
