@@ -109,7 +109,7 @@ class Tail:
             try:
                 await self._take(self._wire or await self._open())
             except (Gone, BusUnavailable) as error:
-                await self._drop()
+                self._drop()
                 if not self._question.follow or not self._was_there:
                     raise BusUnavailable(str(error) or "the supervisor went away: ask again") from None
                 await anyio.sleep(AGAIN_S)
@@ -118,7 +118,7 @@ class Tail:
     async def aclose(self) -> None:
         """End it."""
         self._is_over = True
-        await self._drop()
+        self._drop()
         self.on_close(self)
 
     async def _open(self) -> Wire:
@@ -126,7 +126,7 @@ class Tail:
         try:
             await self._begin(wire)
         except BaseException:
-            await wire.aclose()
+            wire.close()
             raise
         self._wire = wire
         return wire
@@ -150,13 +150,13 @@ class Tail:
                 self._question = msgspec.structs.replace(self._question, since=through, last=0)
                 self._is_over = end
             case messages.Refused(code, why):
-                await self._drop()
+                self._drop()
                 raise Refused(code, why)
 
-    async def _drop(self) -> None:
+    def _drop(self) -> None:
         wire, self._wire = self._wire, None
         if wire is not None:
-            await wire.aclose()
+            wire.close()
 
 
 def _message(view: dict[str, Any]) -> Message:

@@ -210,8 +210,9 @@ class Holdings:
         stirred, self._stirred = self._stirred, {}
         for event in stirred.values():
             event.set()
-        for grants in list(self._grants.values()):
-            self._spawn(self._look_at, grants[0])
+        for fence, grants in list(self._grants.items()):
+            if fence not in self._releasing:
+                self._spawn(self._look_at, grants[0])
 
     def _ended(self, why: str) -> None:
         """This program is not that agent any more, or is done with the bus: nothing of it is ours."""

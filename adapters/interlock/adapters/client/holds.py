@@ -65,6 +65,7 @@ class Hold:
         self._grant: Grant | None = None
         self._is_used = False
         self._owes = False
+        self._was_lost = False
         self._over = anyio.Event()
         self._scope: anyio.CancelScope | None = None
 
@@ -180,12 +181,13 @@ class Hold:
 
     def raise_if_lost(self) -> None:
         """Say, at the end of a block, that it went on without its hold."""
-        if self._grant is not None:
+        if self._grant is not None and self._was_lost:
             self._grant.raise_if_lost()
 
     async def leave(self) -> None:
         """Give it back, whoever cancels meanwhile; waits a bounded time where the bus is away."""
         self._scope = None
+        self._was_lost = self._grant is not None and self._grant.lost.is_set()  # what follows is our own doing
         await self._holdings.debts.settle(*self.abandon())
 
     def abandon(self) -> list[anyio.Event]:

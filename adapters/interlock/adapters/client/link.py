@@ -16,7 +16,19 @@ from anyio.abc import TaskGroup
 
 from interlock.adapters.cli.connection import new_id
 from interlock.adapters.client.errors import BusError, BusUnavailable, Refused
-from interlock.adapters.client.wire import ANSWER_S, SILENT, Body, Frame, Gone, Wire, body_of, here, line_of, open_wire
+from interlock.adapters.client.wire import (
+    ANSWER_S,
+    SILENT,
+    Away,
+    Body,
+    Frame,
+    Gone,
+    Wire,
+    body_of,
+    here,
+    line_of,
+    open_wire,
+)
 from interlock.protocol import control, messages
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import MESSAGE_BYTES_MAX
@@ -105,7 +117,14 @@ class Link:
     # --- the session ----------------------------------------------------------------------------
     async def open(self) -> None:
         """The first connection. Raises BusUnavailable, Refused."""
-        self._wire = await self._greet(start=True)
+        until_s = anyio.current_time() + PATIENCE_S
+        while self._wire is None:
+            try:
+                self._wire = await self._greet(start=True)
+            except Away:
+                if anyio.current_time() > until_s:
+                    raise
+                await anyio.sleep(AGAIN_S[-1])
 
     async def run(self) -> None:
         """Serve until cancelled; raises nothing: a failure is the answer to what was asked."""
@@ -126,14 +145,14 @@ class Link:
                 log.exception("the link failed")
                 self._give_up(Refused(Code.INTERNAL, f"a fault of the client itself ({type(error).__name__})"))
             finally:
-                await self._drop()
+                self._drop()
             await anyio.sleep(AGAIN_S[min(tries, len(AGAIN_S) - 1)])
             tries += 1
 
     async def close(self) -> None:
         """End it, from here."""
         self._give_up(Refused(Code.TARGET_ENDED, "this Bus is closed: open another one"))
-        await self._drop()
+        self._drop()
 
     def _give_up(self, refused: Refused) -> None:
         self._refused = refused
@@ -142,10 +161,10 @@ class Link:
             question.done.set()
         self.on_end(refused.why)
 
-    async def _drop(self) -> None:
+    def _drop(self) -> None:
         wire, self._wire = self._wire, None
         if wire is not None:
-            await wire.aclose()
+            wire.close()
 
     async def _greet(self, *, start: bool) -> Wire:
         """Connect, say hello, join where the program is the agent itself, and follow its news."""
@@ -158,13 +177,13 @@ class Link:
             with anyio.fail_after(ANSWER_S):
                 await self._introduce(wire)
         except TimeoutError:
-            await wire.aclose()
+            wire.close()
             raise BusUnavailable(SILENT) from None
         except Gone:
-            await wire.aclose()
-            raise BusUnavailable("the supervisor closed the connection at once: see its log") from None
+            wire.close()
+            raise Away("the supervisor closes each connection at once: see bus up --foreground") from None
         except BaseException:
-            await wire.aclose()
+            wire.close()
             raise
         self._unsent = dict(self._questions)
         return wire

@@ -8,9 +8,9 @@ import socket
 from collections import deque
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import msgspec
-from anyio.abc import UNIXSocketStream
 
 from interlock.adapters.client.errors import BusUnavailable
 from interlock.adapters.homes import home_root
@@ -36,6 +36,10 @@ class Frame(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     welcome: Welcome | None = None
 
 
+class Away(BusUnavailable):
+    """It was there a moment ago: whoever is started next can be asked."""
+
+
 class Gone(Exception):
     """The other end closed the connection, or broke off."""
 
@@ -55,36 +59,58 @@ def body_of(frame: Frame) -> Body | None:
 class Wire:
     """One connection. `receive` may be cancelled at any moment: nothing that came is lost."""
 
-    def __init__(self, stream: UNIXSocketStream) -> None:
-        self._stream = stream
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = (
+            connected  # not anyio's stream: a read cancelled as its data comes makes that one log a traceback
+        )
         self._rest = b""
         self._lines: deque[bytes] = deque()
 
     async def send(self, value: object) -> None:
         """One line. Raises Gone. One task at a time."""
+        left = memoryview(value if isinstance(value, bytes) else line_of(value))
         try:
-            await self._stream.send(value if isinstance(value, bytes) else line_of(value))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            while left:
+                try:
+                    left = left[self._socket.send(left) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(self._socket)
+        except (OSError, anyio.ClosedResourceError):
             raise Gone from None
 
     async def receive(self) -> Frame:
         """The next frame. Raises Gone. One task at a time."""
         while not self._lines:
-            try:
-                self._rest += await self._stream.receive(CHUNK_BYTES)
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                raise Gone from None
-            *lines, self._rest = self._rest.split(b"\n")
+            *lines, self._rest = (self._rest + await self._chunk()).split(b"\n")
             self._lines.extend(line for line in lines if line)
         try:
             return _frames.decode(self._lines.popleft())
         except msgspec.MsgspecError:
             raise Gone("what listens there is no bus") from None
 
-    async def aclose(self) -> None:
-        """Close it, whatever its state."""
-        with anyio.CancelScope(shield=True):
-            await self._stream.aclose()
+    def close(self) -> None:
+        """Close it, whatever its state; who waits for it hears so."""
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+        self._socket.close()
+
+    async def _chunk(self) -> bytes:
+        while True:
+            await anyio.lowlevel.checkpoint()  # others have their turn, however much there is to read
+            try:
+                chunk = self._socket.recv(CHUNK_BYTES)
+            except BlockingIOError:
+                try:
+                    await anyio.wait_readable(self._socket)
+                except (OSError, anyio.ClosedResourceError):
+                    raise Gone from None
+            except OSError:
+                raise Gone from None
+            else:
+                if not chunk:
+                    raise Gone
+                return chunk
 
 
 def line_of(value: object) -> bytes:
@@ -95,9 +121,7 @@ def open_socket(root: str) -> socket.socket:
     """A connected socket. Args: root: of the home. Raises FileNotFoundError where nobody listens, else Failure."""
     from interlock.adapters.cli.connection import connect
 
-    connection = connect(root)
-    connection.settimeout(None)
-    return connection
+    return connect(root)
 
 
 async def open_wire(home: str, *, start: bool) -> Wire:
@@ -122,14 +146,10 @@ async def open_wire(home: str, *, start: bool) -> Wire:
             await anyio.to_thread.run_sync(_start, home, abandon_on_cancel=True)
             connected = await anyio.to_thread.run_sync(open_socket, root)
     except FileNotFoundError:
-        raise BusUnavailable(f"the supervisor for {root} is gone again: see its log, or bus up --foreground") from None
+        raise Away(f"the supervisor for {root} is gone again: see its log, or bus up --foreground") from None
     except Failure as failure:
         raise BusUnavailable(str(failure)) from None
-    try:
-        return Wire(await UNIXSocketStream.from_socket(connected))
-    except BaseException:
-        connected.close()
-        raise
+    return Wire(connected)
 
 
 def _start(home: str) -> None:
