@@ -144,6 +144,16 @@ async def test_tasks_of_one_program_have_their_turns(bus: Bus, name: str) -> Non
     assert fences == sorted(set(fences))
     assert len(fences) == 5
 
+    async def is_refused() -> None:
+        with pytest.raises(Refused, match="RESOURCE_BUSY"):
+            await bus.hold(f"machine/{name}", timeout=0).__aenter__()
+
+    async with anyio.create_task_group() as tasks:
+        hold = bus.hold(f"machine/{name}")
+        tasks.start_soon(is_refused)  # it sees the hold that is taken below, from outside of it
+        async with hold:
+            await bus.me()
+
 
 async def test_what_the_agent_holds_already_is_shared_and_stays(bus: Bus, command: Command, name: str) -> None:
     command.ok("request", f"machine/{name}", agent=bus.agent)
@@ -169,6 +179,8 @@ async def test_a_wait_that_takes_too_long_leaves_no_place(bus: Bus, rival: Bus, 
         with pytest.raises(Refused) as refused:
             await bus.hold(f"machine/{name}", timeout=0.05).__aenter__()
         assert (refused.value.code, refused.value.retry) == ("RESOURCE_WAIT_TIMEOUT", True)
+        with pytest.raises(Refused, match="RESOURCE_BUSY"):
+            await bus.hold(f"machine/{name}", timeout=0).__aenter__()
         assert not (await bus.me()).tickets
 
 
@@ -449,7 +461,7 @@ async def test_a_hold_whose_bus_is_down_at_its_end_is_given_back_when_it_is_up_a
     monkeypatch.setattr("interlock.adapters.client.debts.WAIT_S", 0.05)
     async with bus.hold(f"machine/{name}"):
         command.ok("down")
-    assert "giving back" in caplog.text
+    assert f"giving back machine/{name}" in caplog.text
     with pytest.raises(BusUnavailable, match="taken down with bus down: bus up starts it again"):
         async with Bus(agent=f"{name}.c", home=str(command.home)):
             pass

@@ -115,7 +115,7 @@ class Bus:
             worktree: absolute directory that a server runs from; None: the git top here, else none.
             purpose: what for, at most 1,024 characters; others read it.
             time: how long you expect to need it; so long silence is not held against you.
-            timeout: how long to wait for it; None: as long as it takes.
+            timeout: how long to wait for it; None: as long as it takes; 0: not at all, else RESOURCE_BUSY.
             keep_place: a wait that is cancelled, or takes too long, leaves its ticket in the queue; the next `hold` of
                 this Bus takes it up.
             answer_polls: say yes by itself when others wait and the bus asks STILL USING?. A living event loop in a
@@ -130,9 +130,10 @@ class Bus:
             Lost: at the end of a block that had lost it and raised nothing itself.
             BusUnavailable.
         """
-        request = self._request(resource, worktree, purpose, time, attended=True)
+        timeout_s = to_seconds(timeout)
+        request = self._request(resource, worktree, purpose, time, queue=timeout_s != 0, attended=True)
         return Hold(
-            self._holdings, self._turns, request, timeout_s=to_seconds(timeout), keep_place=keep_place,
+            self._holdings, self._turns, request, timeout_s=timeout_s or None, keep_place=keep_place,
             answer_polls=answer_polls, cancel_on_lost=cancel_on_lost, anywhere=worktree is None,
         )  # fmt: skip
 

@@ -54,9 +54,7 @@ class Debts:
                 await paid.wait()
         for paid in debts:
             if paid in self._open:
-                log.warning(
-                    "%s: the bus is away; it is done when it is back, or when this process ends", self._open[paid]
-                )
+                log.warning("%s; it is tried again, and done at the latest when this process ends", self._open[paid])
 
     async def _pay(self, debt: Debt, what: str, paid: anyio.Event) -> None:
         try:
@@ -64,10 +62,10 @@ class Debts:
                 try:
                     return await debt()
                 except BusUnavailable as error:
-                    log.debug("%s: %s", what, error)
+                    self._open[paid] = f"{what}: {error}"
                 except Refused as refused:
+                    self._open[paid] = f"{what}: {refused}"
                     if not refused.retry:
-                        log.debug("%s: %s", what, refused)
                         return None
                 await anyio.sleep(RETRY_S)
         finally:

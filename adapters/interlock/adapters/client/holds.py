@@ -7,6 +7,7 @@ waiting ──▶ in ──▶ out                cancelled anywhere: the ticket
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from contextvars import ContextVar
 from functools import partial
@@ -26,6 +27,7 @@ from interlock.protocol.durations import format_duration
 if TYPE_CHECKING:
     from interlock.adapters.client.holdings import Holdings
 
+log = logging.getLogger("interlock.client")
 _inside: ContextVar[tuple[Hold, ...]] = ContextVar("interlock_holds", default=())
 
 
@@ -99,6 +101,10 @@ class Hold:
         while (other := self._turns.holds.get(self.resource)) is not None:
             if other in _inside.get():
                 return other
+            if not self._request.queue:
+                raise Refused(
+                    Code.RESOURCE_BUSY, f"another task of this program has {self.resource}: give it a timeout"
+                )
             await other._over.wait()
         return None
 
@@ -215,7 +221,12 @@ class Hold:
         self._owes = True
 
         async def pay() -> None:
-            await debt()
+            try:
+                await debt()
+            except Refused as refused:
+                if refused.retry:
+                    raise
+                log.warning("%s %s: %s", what, self.resource, refused)
             self._leave_turn()
 
         return self._holdings.debts.owe(pay, f"{what} {self.resource}")
