@@ -176,6 +176,21 @@ async def test_an_attended_hold_ends_with_the_process_that_asked_whatever_its_ag
         assert not agent(bus, "a").gone
 
 
+async def test_a_follower_hears_that_a_hold_has_ended_whoever_ended_it(bus: Bus) -> None:
+    async with bus.running():
+        a, same = bus.client("a"), bus.client("a")
+        await a.ask({"type": "WAIT", "resource": "*", "follow": True}, to="supervisor")
+        fence = (await a.ask(f"REQUEST {KEY} - x"))["fence"]
+        await same.ask(f"RELEASE {KEY}")
+        await settled()
+        assert [body["fence"] for body in a.heard("RELEASED")] == [fence]
+        fence = (await a.ask(f"REQUEST {KEY} - x"))["fence"]
+        await same.ask({"type": "LEAVE"}, to="supervisor")
+        await settled()
+        assert [body["fence"] for body in a.heard("RELEASED")][1:] == [fence]
+        assert not bus.supervisor.world.inbox("a").unread, "it is news, and no letter"
+
+
 async def test_the_secret_is_in_no_event(bus: Bus) -> None:
     async with bus.running():
         await program(bus, "a", "secret-1")

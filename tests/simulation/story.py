@@ -241,6 +241,10 @@ class Story:
         for agent in supervisor.world.registry.agents.values():
             if agent.process is not None and not agent.gone and agent.process not in self.machine.alive:
                 raise Broken(f"a dead process is not noticed: {agent}")
+            if agent.session and not agent.gone and agent.name not in supervisor.world.registry.cut:
+                wire = next(each.wire for each in self.agents if each.name == agent.name)
+                if wire is None or wire.broken:
+                    raise Broken(f"a session that is away is not noticed: {agent}")
         if self.promises.seq != supervisor.world.seq:
             raise Broken(f"the world is at {supervisor.world.seq}, the disk at {self.promises.seq}")
 
