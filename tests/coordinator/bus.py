@@ -46,6 +46,9 @@ class FakeCaller:
     def binding(self, hosts: frozenset[str]) -> tuple[Identity, str] | None:
         return (self._bound, f"claude (pid {self._bound.pid})") if self._bound is not None else None
 
+    def itself(self) -> tuple[Identity, str] | None:
+        return (self._chain[0], f"python (pid {self._chain[0].pid})") if self._chain else None
+
     def bind_to(self, pid: int) -> tuple[Identity, str] | None:
         return process(pid), f"pid {pid}"
 

@@ -158,7 +158,7 @@ class Player:
             case [agent, "former", "self", "is", "gone"]:
                 agent = agent.removesuffix("'s")
                 return AgentGone(agent, self.incarnations[agent] - 1, "its process is gone")
-            case [agent, "wrapper", "is", "gone"]:
+            case [agent, "wrapper" | "program", "is", "gone"]:
                 return WrapperGone(self.last_id[agent.removesuffix("'s")])
         return self._of_an_agent(said)
 
@@ -171,9 +171,9 @@ class Player:
 
     def _of_an_agent(self, said: str) -> ResourceCommand:
         agent, _, text = said.partition(" ")
-        match = re.match(r"(?:\((no wait|again|sent \w+)\) )?(runs )?", text)
+        match = re.match(r"(?:\((no wait|again|sent \w+)\) )?(runs |attends )?", text)
         assert match is not None
-        how, run, text = match[1] or "", bool(match[2]), text[match.end() :]
+        how, run, text = match[1] or "", match[2] == "runs ", text[match.end() :]
         id_ = self.last_id[agent] if how == "again" else f"{agent}{self.seq}"
         if text == "withdraws":
             return self._mail(agent, id_, Cancel("loop", self.last_id[agent]))
@@ -185,7 +185,7 @@ class Player:
         body = parse(text)
         if isinstance(body, Request):
             self.last_id[agent] = id_
-            changes = {"run": run, "queue": how != "no wait", "process": keeper(self.seq) if run else None}
+            changes = {"run": run, "queue": how != "no wait", "process": keeper(self.seq) if match[2] else None}
             body = msgspec.structs.replace(body, **changes)
         elif isinstance(body, Extend) and split_resource(body.purpose)[0] == "loop":
             body = Extend("loop", split_resource(body.purpose)[1], body.time_ms)

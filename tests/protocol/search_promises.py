@@ -285,7 +285,8 @@ def _may_end(
         case Revoke():
             right = isinstance(event, HoldRevoked | Draining)
         case WrapperGone(request_id):
-            right = isinstance(event, HoldReleased) and request_id == hold.request_id
+            right = isinstance(event, HoldReleased if hold.run else HoldRevoked | Draining)
+            right = right and request_id == hold.request_id
         case LaunchGone(launch=launch):
             right = before.commands.get(launch, ("", 0))[1] == fence and (hold.run or hold.draining)
         case Tick():

@@ -71,6 +71,7 @@ class Config:
     worktrees: tuple[str, ...] = ("-",)
     runs: bool = False
     handovers: bool = False
+    attended: bool = False
     times: bool = False
     commands: int = 1
     other: Definition | None = None
@@ -134,8 +135,9 @@ def moves(world: World, config: Config) -> Iterator[Move]:
         yield f"command {launch} ends", LaunchGone(launch, True, 0), 0
         yield f"command {launch} lost", LaunchGone(launch, False, None, "lost"), 0
     for ticket in _tickets(world.resource):
-        if ticket.run:
+        if ticket.process is not None:
             yield f"wrapper {ticket.request_id} gone", WrapperGone(ticket.request_id), 0
+        if ticket.run:
             withdraw = Cancel("r", ticket.request_id)
             yield f"{ticket.request_id} withdraws", mail(world, ticket.agent, "w", withdraw), 0
     at = next_deadline(world.resource)
@@ -178,6 +180,9 @@ def _of_agent(world: World, config: Config, agent: str) -> Iterator[Move]:
     if config.runs and not runs:
         run = Request("r", config.worktrees[0], run=True, process=KEEPER)
         yield f"{agent} runs REQUEST", mail(world, agent, "r", run), 0
+    if config.attended:
+        mine = Request("r", config.worktrees[0], attended=True, process=KEEPER)
+        yield f"{agent} attends REQUEST", mail(world, agent, "a", mine), 0
     if concerned or world.depth < 2:
         yield f"{agent} RELEASE", mail(world, agent, "l", Release("r")), 0
         yield f"{agent} RELEASE stale", mail(world, agent, "s", Release("r", 1)), 0
@@ -276,7 +281,18 @@ def normal(world: World, config: Config) -> int:
     def ticket(t: Ticket) -> tuple[object, ...]:
         ours = t.incarnation == world.incarnation.get(t.agent, 1)
         repeats = world.last_id.get(t.agent) == t.request_id
-        return (name(t.agent), t.run, t.worktree, t.time_ms, t.absent, t.misses, ranks[t.arrival], ours, repeats)
+        return (
+            name(t.agent),
+            t.run,
+            t.process is not None,
+            t.worktree,
+            t.time_ms,
+            t.absent,
+            t.misses,
+            ranks[t.arrival],
+            ours,
+            repeats,
+        )
 
     units = []
     for u in resource.units:

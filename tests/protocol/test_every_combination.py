@@ -36,6 +36,7 @@ TIMES = Config("lock-times", definition(), ("a", "b"), times=True)
 LOCK_HANDED = Config("lock-handed-on", definition(), agents=("a", "b", "c"), handovers=True)
 WEB_HANDED = Config("server-handed-on", definition(Kind.SERVER), worktrees=("w", "v"), handovers=True)
 RUNS = Config("lock-runs", definition(), ("a", "b"), runs=True, commands=2)
+ATTENDED = Config("lock-attended", definition(), ("a", "b"), attended=True)
 POOL = Config("pool", definition(units=("0", "1")), ("a", "b", "c"))
 WEB = Config("server", SERVER, ("a", "b"), worktrees=("/1", "/2"))
 WEB_POOL = Config("server-pool", definition(Kind.SERVER, ("0", "1")), ("a", "b"), worktrees=("/1", "/2"))
@@ -88,12 +89,12 @@ def search(config: Config, depth: int) -> str:
 QUICK = [
     (LOCK, 11), (TIMES, 9), (RUNS, 7), (POOL, 7), (WEB, 6), (WEB_POOL, 6), (WEB_REDEFINED, 6), (WEB_RUNS, 6),
     (LOCK_REDEFINED, 7), (BECOMES_LOCK, 5), (PREPARED, 6), (GRACE, 5), (BOARD, 8), (BOARD_REPEATS, 8),
-    (BOARD_BECOMES, 9), (LOCK_HANDED, 6), (WEB_HANDED, 5),
+    (BOARD_BECOMES, 9), (LOCK_HANDED, 6), (WEB_HANDED, 5), (ATTENDED, 8),
 ]  # fmt: skip
 DEEP = [
     (LOCK, 12), (TIMES, 12), (RUNS, 8), (POOL, 10), (WEB, 8), (WEB_POOL, 8), (WEB_REDEFINED, 8), (WEB_RUNS, 8),
     (LOCK_REDEFINED, 10), (BECOMES_LOCK, 8), (PREPARED, 8), (GRACE, 7), (BOARD, 11), (BOARD_REPEATS, 11),
-    (BOARD_BECOMES, 12), (LOCK_HANDED, 8), (WEB_HANDED, 7),
+    (BOARD_BECOMES, 12), (LOCK_HANDED, 8), (WEB_HANDED, 7), (ATTENDED, 10),
 ]  # fmt: skip
 
 

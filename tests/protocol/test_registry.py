@@ -2,23 +2,28 @@
 
 # ruff: noqa: E501 - a table is read across, one row a rule
 
+from typing import Any
+
 import pytest
 
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import AGENTS_MAX
 from interlock.protocol.messages import Joined, Left, Refused
-from interlock.protocol.outcome import Now, fold
+from interlock.protocol.outcome import Deadline, Now, fold
 from interlock.protocol.registry import (
     Agent,
     AgentBound,
+    AgentCut,
     AgentJoined,
     AgentLeft,
+    Expire,
     Join,
     Leave,
     ProcessGone,
     Registry,
     RegistryCommand,
     RegistryEvent,
+    SessionCut,
     decide,
     evolve,
 )
@@ -37,6 +42,18 @@ FREE = Agent("ann", 1, 1_000)
 GONE = Agent("ann", 3, 1_000, CLAUDE, gone=True, why="it left")
 BOB = Agent("bob", 1, 1_000, CLAUDE, "claude (pid 4121)", "/b")
 EMPTY = Registry()
+BOX = Agent("ann", 1, 1_000, session="s1", bound_to="a session of its own")
+UNTIL = Deadline("boot", 15_000)
+CUT = evolve(registry(BOX), AgentCut("ann", 1, UNTIL))
+
+
+def cut(until_ms: int) -> Registry:
+    return evolve(registry(BOX), AgentCut("ann", 1, Deadline("boot", until_ms)))
+
+
+def program(**more: Any) -> Join:
+    return Join("ann", program=True, **more)
+
 
 TABLE: list[tuple[str, Registry, RegistryCommand, tuple[RegistryEvent, ...], type]] = [
     # name                                         given          when                                then                                               heard
@@ -60,6 +77,32 @@ TABLE: list[tuple[str, Registry, RegistryCommand, tuple[RegistryEvent, ...], typ
     ("a process takes all that it is bound to",    registry(ANN, BOB), ProcessGone(CLAUDE),           (AgentLeft("ann", 1, "its process 4121 is gone", 5_000), AgentLeft("bob", 1, "its process 4121 is gone", 5_000)), type(None)),
     ("another process takes nobody",               registry(ANN), ProcessGone(OTHER),                 (),                                                type(None)),
     ("an agent that bound nothing is never taken", registry(FREE), ProcessGone(CLAUDE),               (),                                                type(None)),
+    # --- programs, and their sessions (ADR 18)
+    ("a new program is bound to its process",      EMPTY,         program(process=CLAUDE),            (AgentJoined(Agent("ann", 1, 5_000, CLAUDE)),),    Joined),
+    ("one that nobody can see to its session",     EMPTY,         program(session="s1"),              (AgentJoined(Agent("ann", 1, 5_000, session="s1")),), Joined),
+    ("again over the same session is the same",    registry(BOX), program(session="s1"),              (),                                                Joined),
+    ("a cut session is unknown for a while",       registry(BOX), SessionCut("ann", "s1"),            (AgentCut("ann", 1, UNTIL),),                      type(None)),
+    ("… counted once",                             CUT,           SessionCut("ann", "s1"),            (),                                                type(None)),
+    ("another session's end takes nobody",         registry(BOX), SessionCut("ann", "s2"),            (),                                                type(None)),
+    ("a session's end takes nobody with a process", registry(ANN), SessionCut("ann", "s1"),           (),                                                type(None)),
+    ("… nor who bound nothing",                    registry(FREE), SessionCut("ann", ""),             (),                                                type(None)),
+    ("back in time is the same",                   CUT,           program(session="s1"),              (AgentBound("ann", None, "a session of its own", "", "s1"),), Joined),
+    ("too late is gone",                           cut(5_000),    Expire(),                           (AgentLeft("ann", 1, "its session was cut 10s ago and did not come back", 5_000),), type(None)),
+    ("before its time nobody is gone",             CUT,           Expire(),                           (),                                                type(None)),
+    ("who is connected all the same is back",      cut(5_000),    Expire(frozenset({("ann", "s1")})), (AgentBound("ann", None, "a session of its own", "", "s1"),), type(None)),
+    ("a deadline that was slept through is anew",  cut(3_000),    Expire(),                           (AgentCut("ann", 1, UNTIL),),                      type(None)),
+    ("a start counts anew for all",                cut(5_000),    SessionCut(),                       (AgentCut("ann", 1, UNTIL),),                      type(None)),
+    ("… and for nobody with a process",            registry(ANN, FREE), SessionCut(),                 (),                                                type(None)),
+    ("another session while the first lives",      registry(BOX), program(session="s2"),              (),                                                Refused),
+    ("another session while the first may be back", CUT,          program(session="s2"),              (),                                                Refused),
+    ("another session takes over",                 CUT,           program(session="s2", takeover=True), (AgentLeft("ann", 1, "its name was taken over", 5_000), AgentJoined(Agent("ann", 2, 5_000, session="s2"))), Joined),
+    ("a process while a session lives",            registry(BOX), Join("ann", CLAUDE),                (),                                                Refused),
+    ("a program under the agent's own process",    registry(ANN), program(process=OTHER, ours=True, known=Presence.ALIVE), (),                           Joined),
+    ("a program under another process",            registry(ANN), program(process=OTHER, known=Presence.ALIVE), (),                                      Refused),
+    ("a program that is started again",            registry(ANN), program(process=OTHER, known=Presence.GONE), (AgentLeft("ann", 1, "its process is gone", 5_000), AgentJoined(Agent("ann", 2, 5_000, OTHER))), Joined),
+    ("a program binds where nothing was",          registry(FREE), program(process=OTHER, bound_to="p"), (AgentBound("ann", OTHER, "p"),),               Joined),
+    ("… but not who has something already",        registry(FREE), program(process=OTHER, idle=False), (),                                               Joined),
+    ("after its end the cut is forgotten",         evolve(CUT, AgentLeft("ann", 1, "it left", 5_000)), Expire(), (),                                     type(None)),
 ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What may happen in a story: what agents do, and everything that goes wrong. One method an action, `do_<action>`."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,7 +21,7 @@ COMMON = {
     "run": 6, "wait": 30, "again": 6, "other_content": 1,
 }  # fmt: skip  # how often, beside one another
 TROUBLES = {
-    "agent_dies": 3, "last_words": 4, "agent_leaves": 2, "silence": 3, "cut": 5,
+    "agent_dies": 3, "last_words": 4, "agent_leaves": 2, "silence": 3, "cut": 5, "away": 5,
     "wrapper_dies": 3, "command_keeper_dies": 1, "server_dies": 2, "leader_dies": 1, "server_keeper_dies": 1,
     "step_keeper_dies": 1, "revoke": 2,
     "stranger": 2, "worktree": 1, "wall_jumps": 2, "suspend": 1,
@@ -144,6 +145,23 @@ class Acts:
             whom.wire.cut()
             await anyio.sleep(self._story.chance.choice([0, 0.01, 1]))
             self._story.reconnect()
+
+    async def do_away(self) -> None:
+        """Nobody is at the other end of a session for a while: too long, or not quite."""
+        sessions = [each for each in self._story.agents if each.session and each.wire is not None and not each.silent]
+        if not sessions:
+            return
+        agent = self._story.chance.choice(sessions)
+        self._story.log(f"-- {agent.name} is away")
+        agent.silent = True
+        assert agent.wire is not None
+        agent.wire.cut()
+
+        def back() -> None:
+            agent.silent = False
+            agent.connect()
+
+        asyncio.get_running_loop().call_later(self._story.chance.choice([8, 9.97, 12, 30]), back)
 
     async def do_wrapper_dies(self) -> None:
         living = [run for run in self._story.runs if run.state != "over"]

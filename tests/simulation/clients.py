@@ -19,6 +19,7 @@ class Wire(asyncio.Transport):
     def __init__(self, delay_s: Callable[[], float], hear: Callable[[bytes], None]) -> None:
         super().__init__()
         self.broken = False
+        self.broken_s = 0.0
         self._delay_s = delay_s
         self._hear = hear
         self._session: asyncio.Protocol | None = None
@@ -36,7 +37,7 @@ class Wire(asyncio.Transport):
 
     def cut(self) -> None:
         if not self.broken:
-            self.broken = True
+            self.broken, self.broken_s = True, asyncio.get_running_loop().time()
             if self._session is not None:
                 asyncio.get_running_loop().call_soon(self._session.connection_lost, None)
 
@@ -75,19 +76,21 @@ class Wire(asyncio.Transport):
 
 
 class Agent:
-    """One agent: its process, if it binds one, its connection, and what it has asked and not been answered.
+    """One agent: its process or its session, if it binds one, its connection, and what it has asked and not been told.
 
     It is also the caller at the other end of its door (coordinator.effects.Caller).
     """
 
     follows = True
 
-    def __init__(self, story: "Story", name: str, *, bound: bool) -> None:
+    def __init__(self, story: "Story", name: str, *, bound: bool, session: str = "") -> None:
         self.story = story
         self.name = name
         self.bound = bound
+        self.session = session
         self.process: Identity | None = story.machine.spawn() if bound else None
         self.wire: Wire | None = None
+        self.joined: Wire | None = None  # the last one over which it is known to have joined its session
         self.pending: dict[str, dict[str, Any]] = {}
         self.said: list[dict[str, Any]] = []
         self.silent = False
@@ -100,6 +103,9 @@ class Agent:
 
     def binding(self, hosts: frozenset[str]) -> tuple[Identity, str] | None:
         return (self.process, f"claude (pid {self.process.pid})") if self.process is not None else None
+
+    def itself(self) -> tuple[Identity, str] | None:
+        return (self.process, f"python (pid {self.process.pid})") if self.process is not None else None
 
     def bind_to(self, pid: int) -> tuple[Identity, str] | None:
         return None
@@ -117,6 +123,11 @@ class Agent:
         if self.wire is None:
             return
         self._line({"hello": {"agent": self.name}})
+        if self.session:
+            for id_ in [each for each, said in self.pending.items() if "session" in said.get("body", {})]:
+                del self.pending[id_]
+            join = {"type": "JOIN", "agent": self.name, "session": self.session}
+            self.post(join, "supervisor")  # an answer that does not come is asked for at the next connection
         if self.follows:
             self._line({"to": "supervisor", "body": {"type": "WAIT", "resource": "*", "follow": True}})
         for envelope in list(self.pending.values()):
@@ -155,6 +166,8 @@ class Agent:
         body = frame["body"]
         self.story.log(f"{self.name} hears {frame.get('text') or body.get('type')} ({frame.get('reply_to', 'news')})")
         self.story.promises.told(self.name, body)
+        if self.session and body.get("type") == "JOINED":
+            self.joined = self.wire
         envelope = self.pending.pop(frame.get("reply_to", ""), None)
         if envelope is None:
             return

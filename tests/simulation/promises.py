@@ -75,6 +75,7 @@ class Truth:
     ended: set[str] = field(default_factory=set)  # agents that left, died or were taken over, at any time
     revoked: set[str] = field(default_factory=set)  # keys that a person has taken back, at any time
     requests: set[str] = field(default_factory=set)  # ids: sent again they are a sign of life, and on record as that
+    away: Callable[[str], bool] = lambda name: False  # nobody could hear of its session for as long as it takes
     troubles: list[float] = field(default_factory=list)  # when a supervisor died or the disk was full
 
 
@@ -134,7 +135,10 @@ class Promises:
                 self._letters.add(letter.id)
             case AgentJoined(agent):
                 self._joined.add((agent.name, agent.incarnation))
-            case AgentLeft(name):
+            case AgentLeft(name, why=why):
+                if "session was cut" in why:
+                    hold_to("a session counts as gone only once it was away for long", self._truth.away(name), event)
+                    self._truth.ended.add(name)
                 hold_to("gone is proved or said", name in self._truth.ended, event)
                 self._left.add(name)
             case Requested(agent, ticket):

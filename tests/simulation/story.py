@@ -26,6 +26,7 @@ from interlock.coordinator import records
 from interlock.coordinator.config import Config
 from interlock.coordinator.take_up import departed
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
+from interlock.protocol.limits import LATE_MS, SESSION_CUT_MS
 from interlock.protocol.resource_state import UnitState, first_grantable
 
 OUR_FAULTS = {"dead_letter", "follow_up_failed", "task_failed", "session_failed"}
@@ -56,22 +57,27 @@ class Story:
         self.chance = random.Random(seed)
         self.clock = VirtualClock()
         self.machine = Machine(self.chance, self.clock, self.log)
-        self.truth = Truth()
+        self.truth = Truth(away=self.is_away)
         self.promises = Promises(self.machine, self.truth, {POOL: 2, PAGES: 2}, {WEB, PAGES}, self.now_s)
         self.store = MemoryStore()
         self.life: Life | None = None
-        self.agents = [
-            Agent(self, name, bound=self.chance.random() < 0.7) for name in "abcde"[: self.chance.randint(2, 5)]
-        ]
+        self.agents = [self._agent(name) for name in "abcde"[: self.chance.randint(2, 5)]]
         self.runs: list[Run] = []
         self._actions = actions
         self._wires = 0
+        self._up_s = 0.0
         self.acts = Acts(self)
         self._tasks: TaskGroup | None = None
         self._broken: BaseException | None = None
         mood = {name: weight for name, weight in TROUBLES.items() if self.chance.random() < 0.6}
         self._weights = COMMON | mood | dict(often)
         self.faults = self.machine.faults = "server_dies" in mood
+
+    def _agent(self, name: str) -> Agent:
+        bound = self.chance.random() < 0.6
+        return Agent(
+            self, name, bound=bound, session="" if bound or self.chance.random() < 0.4 else f"secret of {name}"
+        )
 
     # --- telling ----------------------------------------------------------------------------
     def log(self, line: str) -> None:
@@ -123,7 +129,16 @@ class Story:
         self.life = Life(self, CONFIG)
         self._tasks.start_soon(self.life.run)
         await self.life.ready.wait()
+        self._up_s = self.now_s()
         self.log("-- a supervisor is up")
+
+    def is_away(self, name: str) -> bool:
+        """The agent's session has had no connection for as long as it takes, counted from the supervisor's start."""
+        wire = next(each.joined for each in self.agents if each.name == name)
+        if wire is not None and not wire.broken:
+            return False
+        since_s = max(self._up_s, wire.broken_s if wire is not None else 0)
+        return self.now_s() - since_s >= (SESSION_CUT_MS - LATE_MS) / 1000  # so much of it the machine may have slept
 
     def connect(self, agent: Agent) -> Wire | None:
         if self.life is None or self.life.failed is not None:
@@ -232,6 +247,10 @@ class Story:
         for agent in supervisor.world.registry.agents.values():
             if agent.process is not None and not agent.gone and agent.process not in self.machine.alive:
                 raise Broken(f"a dead process is not noticed: {agent}")
+            if agent.session and not agent.gone and agent.name not in supervisor.world.registry.cut:
+                wire = next(each.wire for each in self.agents if each.name == agent.name)
+                if wire is None or wire.broken:
+                    raise Broken(f"a session that is away is not noticed: {agent}")
         if self.promises.seq != supervisor.world.seq:
             raise Broken(f"the world is at {supervisor.world.seq}, the disk at {self.promises.seq}")
 

@@ -9,8 +9,8 @@ from tests.simulation.machine import Broken
 from tests.simulation.story import tell
 
 from interlock.coordinator import supervisor, world
+from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.journal import Journal
-from interlock.coordinator.supervisor import Supervisor
 from interlock.protocol import resource_handover
 from interlock.protocol.resource_state import Resource, Ticket, first_grantable
 
@@ -19,6 +19,8 @@ STORIES = 60
 OFTEN = {  # what makes a rare window less rare
     "takes_every_stop_for_proved": {"server_keeper_dies": 20},
     "forgets_what_it_has_done": {"again": 40},
+    "takes_a_cut_session_for_gone_too_soon": {"away": 40},
+    "forgets_who_was_connected_before_a_restart": {"away": 40, "crash": 20},
     "is_told_too_late_that_somebody_left": {"last_words": 60},
 }
 
@@ -99,13 +101,22 @@ def is_told_too_late_that_somebody_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:
-    watch = Supervisor._watch_agent
+    patch.setattr(Attendance, "begin", lambda self: None)  # only whoever joins in this life
 
-    def lazy(self: Supervisor, process: Any) -> None:
-        if self.dispatcher._actors:  # only whoever joins in this life
-            watch(self, process)
 
-    patch.setattr(Supervisor, "_watch_agent", lazy)
+def takes_a_cut_session_for_gone_too_soon(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("interlock.protocol.registry.SESSION_CUT_MS", 7_000)
+
+
+def forgets_who_was_connected_before_a_restart(patch: pytest.MonkeyPatch) -> None:
+    watch = Attendance.watch
+
+    def begin(self: Attendance) -> None:
+        for agent in self._supervisor.world.registry.agents.values():
+            if not agent.gone and agent.process is not None:
+                watch(self, agent.process)
+
+    patch.setattr(Attendance, "begin", begin)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +131,8 @@ def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:
         (replays_without_withdrawing, "restart is replay"),
         (is_told_too_late_that_somebody_left, "who is gone still stands there"),
         (watches_nobody_after_a_restart, "a dead process is not noticed"),
+        (takes_a_cut_session_for_gone_too_soon, "a session counts as gone only once it was away for long"),
+        (forgets_who_was_connected_before_a_restart, "a session (that is away|counts as gone)"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

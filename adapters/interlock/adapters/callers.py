@@ -1,9 +1,7 @@
 """Callers: what the socket can prove of the process at its other end."""
 
-import os
-from pathlib import Path
-
 from interlock.adapters import process
+from interlock.adapters.worktrees import git_top
 from interlock.protocol.identity import Identity
 
 
@@ -33,20 +31,12 @@ class PeerCaller:
             return None
         return leader.identity, f"{leader.name} (pid {leader.pid})"
 
+    def itself(self) -> tuple[Identity, str] | None:
+        return self.bind_to(self._pid) if self._pid else None
+
     def bind_to(self, pid: int) -> tuple[Identity, str] | None:
         fact = process.fact(pid)
         return (fact.identity, f"{fact.name} (pid {pid})") if fact is not None else None
 
     def worktree(self, directory: str) -> str:
         return git_top(directory)
-
-
-def git_top(directory: str) -> str:
-    """The real path of the innermost directory above, or at, `directory` that holds `.git`; "" where none does."""
-    if not os.path.isabs(directory):
-        return ""
-    here = Path(os.path.realpath(directory))
-    for folder in (here, *here.parents):
-        if (folder / ".git").exists():
-            return str(folder)
-    return ""

@@ -10,8 +10,8 @@ nothing of a repository that nobody trusted may run.
 import os
 import re
 
-from interlock.adapters.callers import git_top
 from interlock.adapters.small_files import read_regular
+from interlock.adapters.worktrees import git_top
 from interlock.coordinator.repositories import Place, repository_id
 
 POINTER_BYTES_MAX = 8 * 1024  # a path, and a word before it

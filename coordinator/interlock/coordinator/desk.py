@@ -33,7 +33,7 @@ from interlock.protocol.limits import (
     NOTICES_A_COMMAND,
     PURPOSE_CHARACTERS_MAX,
 )
-from interlock.protocol.messages import NEWS, FromBus, Joined, Refused, Text, tag_of
+from interlock.protocol.messages import NEWS, FromBus, Joined, Left, Refused, Text, tag_of
 from interlock.protocol.names import why_not_launch
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Admit, Recover, Revoke, Sync
@@ -45,7 +45,7 @@ _controls = msgspec.json.Decoder(Control)
 class Joiner(Protocol):
     """The part of the router that the desk needs."""
 
-    async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus: ...
+    def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> Awaitable[FromBus]: ...
 
 
 class Desk:
@@ -157,8 +157,10 @@ class Desk:
                 say(Refused(Code.TARGET_ENDED, why))
             case control.AskMe():
                 say(self.tickets.me(session))
+            case control.LeaveBus(session=True) if not self._supervisor.attendance.is_last(session):
+                say(Left(session.agent, "its life does not hang on this connection"))
             case control.LeaveBus():
-                return self._ask(session, message_id, REGISTRY, lambda id_: Leave(session.agent, id_))
+                return self._leave(session, message_id)
             case control.ReadInbox(last):
                 say(self._inbox(session.agent, last))
             case control.AckMessages(ids):
@@ -235,7 +237,9 @@ class Desk:
         for agent in world.registry.agents.values():
             holds, waits_for = views.standing(world, agent.name, self._supervisor.resources_of(agent.name))
             presence = "gone" if agent.gone else "unknown"
-            if not agent.gone and agent.process is not None:
+            if not agent.gone and agent.session:
+                presence = "unknown" if agent.name in world.registry.cut else "alive"
+            elif not agent.gone and agent.process is not None:
                 presence = str(self._supervisor.effects.probe(agent.process))
             rows.append(
                 {
@@ -288,9 +292,18 @@ class Desk:
             why = "give a name: bus join NAME (outside of a git worktree there is no folder to take it from)"
             self._say(session, message_id, Refused(Code.BAD_MESSAGE, why))
             return
-        body = await self.joiner.join(session, name, pid=question.pid, takeover=question.takeover)
+        joining = self.joiner.join(session, name, pid=question.pid, takeover=question.takeover)
+        if question.session:
+            joining = self._supervisor.attendance.join(session, name, question.session, joining)
+        body = await joining
         if isinstance(body, Joined):
             session.agent, session.how, session.incarnation = body.agent, "joined just now", body.incarnation
+        self._supervisor.say(session, message_id, body)
+
+    async def _leave(self, session: Session, message_id: str) -> None:
+        body = await self._supervisor.ask(REGISTRY, lambda id_: Leave(session.agent, id_))
+        if isinstance(body, Left):
+            self._supervisor.attendance.left(session)
         self._supervisor.say(session, message_id, body)
 
     async def _ask(self, session: Session, message_id: str, address: str, make: Callable[[str], Any]) -> None:

@@ -17,6 +17,9 @@ class Caller(Protocol):
     def binding(self, hosts: frozenset[str]) -> tuple[Identity, str] | None:
         """What joining binds to, and its label: the nearest known host, else the terminal's session leader."""
 
+    def itself(self) -> tuple[Identity, str] | None:
+        """The process at the other end, and its label; None where it cannot be seen."""
+
     def bind_to(self, pid: int) -> tuple[Identity, str] | None:
         """A process that the caller names, and its label; None where there is none."""
 

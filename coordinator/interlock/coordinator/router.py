@@ -146,13 +146,21 @@ class Router:
             return Refused(Code.BAD_MESSAGE, "process 1 is everybody's ancestor: bind to a process of your own")
         if pid and bound is None:
             return Refused(Code.BAD_MESSAGE, f"there is no process {pid} to bind to")
+        program = session.program == name
+        if program and not pid:
+            bound = session.caller.itself()
         known = supervisor.world.registry.living(name)
-        presence = Presence.UNKNOWN
+        presence, ours = Presence.UNKNOWN, False
         if known is not None and known.process is not None:
             presence = supervisor.effects.probe(known.process)
-        process, label = bound if bound is not None else (None, "")
-        worktree = session.worktree
-        body = await supervisor.ask(REGISTRY, lambda id_: Join(name, process, label, worktree, takeover, presence, id_))
+            ours = program and known.process in session.caller.ancestors()
+        process, label = bound if bound is not None else (None, "a session of its own" if program else "")
+        secret = session.secret if program and process is None else ""
+        join = Join(
+            name, process, label, session.worktree, takeover, presence,
+            session=secret, program=program, ours=ours, idle=not supervisor.resources_of(name),
+        )  # fmt: skip
+        body = await supervisor.ask(REGISTRY, lambda id_: msgspec.structs.replace(join, id=id_))
         if isinstance(body, Joined) and not body.bound_to:
             wait = format_duration(3 * supervisor.config.poll_every)
             body = msgspec.structs.replace(body, note=f"if you vanish, others wait up to {wait}")
@@ -265,7 +273,7 @@ class Router:
             raise No(
                 Code.BAD_MESSAGE, f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory"
             )
-        ancestors = session.caller.ancestors() if body.run else []
+        ancestors = session.caller.ancestors() if body.run or body.attended else []
         return msgspec.structs.replace(
             body, worktree=real or body.worktree, process=ancestors[0] if ancestors else None
         )

@@ -56,6 +56,8 @@ class Session:
         self.nobody = Refused(Code.BAD_MESSAGE, "name the sender: --as NAME, or from in the envelope")
         self.incarnation = 0
         self.worktree = ""
+        self.program = ""  # the agent that the program at the other end is; its life hangs on that
+        self.secret = ""  # digest of what all connections of that program have in common
         self.following: set[str] = set()  # resource keys whose news it wants at once
         self.notes: list[str] = []  # for the next answer
         self.closed = anyio.Event()

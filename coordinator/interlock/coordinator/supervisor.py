@@ -14,6 +14,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from interlock.coordinator.actor import Actor, Item
+from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
@@ -31,15 +32,30 @@ from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, Worl
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
-from interlock.protocol.identity import Identity, Presence
+from interlock.protocol.identity import Presence
 from interlock.protocol.inbox import Deliver, Letter, MessageSent
-from interlock.protocol.messages import FromBus, Refused
+from interlock.protocol.messages import FromBus, Refused, Released
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import Outcome
-from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, ProcessGone
+from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, Expire, Registry
 from interlock.protocol.resource_commands import AgentGone, Define, Heard, LaunchGone, Order, Tick, WrapperGone
-from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
-from interlock.protocol.resource_state import Launch, Resource, Ticket, concerns, wants_to_hear
+from interlock.protocol.resource_events import (
+    Down,
+    Finished,
+    HoldReleased,
+    HoldRevoked,
+    Requested,
+    Started,
+    StepDone,
+    StepUndone,
+)
+from interlock.protocol.resource_state import (
+    Launch,
+    Resource,
+    Ticket,
+    concerns,
+    wants_to_hear,
+)
 from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
@@ -64,13 +80,13 @@ class Supervisor:
         self.found = found or Found()
         self.sessions: set[Session] = set()
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
+        self.attendance = Attendance(self)
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
         self.dispatcher = Dispatcher(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
-        self._watched: set[Identity] = set()  # processes that agents are bound to
         self._tasks: TaskGroup | None = None
 
     @property
@@ -88,9 +104,7 @@ class Supervisor:
         tasks.start_soon(self.timer.run)
         tasks.start_soon(self.dispatcher.run)
         self.recovery = await claim(self)
-        for agent in self.world.registry.agents.values():
-            if not agent.gone and agent.process is not None:
-                self._watch_agent(agent.process)
+        self.attendance.begin()
         for key in dict.fromkeys([*self.world.resources, *self.config.resources]):
             take_up(self, key)
 
@@ -198,6 +212,7 @@ class Supervisor:
     def forget(self, session: Session) -> None:
         """A session ended. What its agent holds does not depend on it."""
         self.sessions.discard(session)
+        self.attendance.ended(session)
         if session.agent in self.followers:
             self.followers[session.agent].discard(session)
             if not self.followers[session.agent]:
@@ -242,6 +257,8 @@ class Supervisor:
             if staged is not None:
                 self.states.changed(address)
             self.timer.arm(address, next_deadline(outcome.state))
+        elif isinstance(outcome.state, Registry):
+            self.timer.arm(address, outcome.state.next_deadline())
 
     def news(self, agent: str, letter: Letter) -> None:
         """Show a new letter to the agent's live sessions that follow what it is about."""
@@ -267,6 +284,8 @@ class Supervisor:
                 self.watch_wrapper(address, ticket)
             case Started(_, _, _, launch):
                 self.watch_launch(address, launch)
+            case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
+                self._over(address, agent, fence)
             case StepDone(unit, server=server) if server is not None:
                 self.effects.adopt(address, unit, server)
             case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
@@ -275,10 +294,10 @@ class Supervisor:
                 self.effects.forget(launch)
             case MessageSent(to, letter):
                 self.news(to, letter)
-            case AgentJoined(agent) if agent.process is not None:
-                self._watch_agent(agent.process)
+            case AgentJoined(agent):
+                self.attendance.joined(agent)
             case AgentBound(process=process) if process is not None:
-                self._watch_agent(process)
+                self.attendance.watch(process)
             case AgentLeft(name, incarnation, why):
                 for key in self.resources_of(name):
                     self.tell(key, AgentGone(name, incarnation, why))
@@ -288,8 +307,14 @@ class Supervisor:
         frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "", sender=sender)
         session.push(frame)
 
+    def _over(self, key: str, agent: str, fence: int) -> None:
+        """Show whoever follows that a hold has ended, also one that another program of the agent gave back."""
+        for session in self.followers.get(agent, ()):
+            if key in session.following or not session.following:
+                self._push(session, agent, Released(key, key, fence), new_id())
+
     def _tick(self, address: str) -> None:
-        self.tell(address, Tick())
+        self.tell(address, Expire(self.attendance.here()) if address == REGISTRY else Tick())
 
     def _tell(self, address: str, command: Any) -> None:
         self.tell(address, command)
@@ -302,20 +327,8 @@ class Supervisor:
         if wanted != current and (key in self.config.resources or known is not None or wanted != Definition()):
             self.tell(key, Define(wanted))
 
-    def _watch_agent(self, process: Identity) -> None:
-        """One watch a process, however many agents are bound to it."""
-        if process in self._watched:
-            return
-        self._watched.add(process)
-
-        def gone() -> None:
-            self._watched.discard(process)
-            self.tell(REGISTRY, ProcessGone(process))
-
-        self.effects.watch(process, gone)
-
     def watch_wrapper(self, key: str, ticket: Ticket) -> None:
-        if ticket.run and ticket.process is not None:
+        if ticket.process is not None:
             self.effects.watch(ticket.process, partial(self._tell, key, WrapperGone(ticket.request_id)))
 
     def watch_launch(self, key: str, launch: Launch) -> None:

@@ -13,15 +13,25 @@ from interlock.protocol.inbox import Letter
 
 # --- asked --------------------------------------------------------------------------------
 class JoinBus(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOIN"):
-    """Register. `agent` empty: the worktree's folder name. `pid`: bind to this process instead of the nearest host."""
+    """Register.
+
+    Args:
+        agent: empty: the worktree's folder name.
+        pid: bind to this process instead of the nearest host.
+        session: secret of a program that is this agent itself, the same over all its connections: binds to its process,
+            and where that cannot be seen to its connections (ADR 18).
+    """
 
     agent: str = ""
     pid: int = 0
     takeover: bool = False
+    session: str = ""
 
 
-class LeaveBus(msgspec.Struct, frozen=True, tag="LEAVE"):
-    """Unregister: what the agent holds passes on."""
+class LeaveBus(msgspec.Struct, frozen=True, omit_defaults=True, tag="LEAVE"):
+    """Unregister: what the agent holds passes on. `session`: only if its life hangs on this connection."""
+
+    session: bool = False
 
 
 class AskMe(msgspec.Struct, frozen=True, tag="ME"):

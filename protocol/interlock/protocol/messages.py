@@ -19,7 +19,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
         time_ms: how long it is meant to take; None where nothing was said.
         run: the ticket of a `bus run`, which never merges with another.
         queue: False refuses with RESOURCE_BUSY where it would have to wait.
-        process: the wrapper of a `bus run`; when it is gone its ticket is too.
+        attended: the program that asks attends it: its ticket, and the hold that comes of it, end with that process.
+        process: the wrapper of a `bus run`, or the program that attends; when it is gone its ticket is too.
         under: fence of the `bus run` that this one was started in, so that it need not wait for itself.
     """
 
@@ -31,6 +32,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
     queue: bool = True
     process: Identity | None = None
     under: int = 0
+    attended: bool = False
 
 
 class Release(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASE"):

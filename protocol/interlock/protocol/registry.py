@@ -1,18 +1,22 @@
 """The registry: which agents there are, as which incarnation, bound to what.
 
     (unknown) ── Join ──▶ here ── Leave, its process gone, takeover ──▶ gone ── Join ──▶ here (next incarnation)
+                           │ ▲                                           ▲
+               SessionCut  ▼ │ Join, same session                        │
+                           cut ── for SESSION_CUT_MS, by its deadline ───┘
 
-An agent that bound nothing is *unknown*, never *gone*: only a proof or its own word frees what it holds.
+An agent that bound nothing is *unknown*, never *gone*: only a proof or its own word frees what it holds. A session is
+what a program binds whose process nobody can see (ADR 18).
 """
 
 import msgspec
 
 from interlock.protocol.codes import Code
 from interlock.protocol.identity import Identity, Presence
-from interlock.protocol.limits import AGENTS_MAX
+from interlock.protocol.limits import AGENTS_MAX, LATE_MS, SESSION_CUT_MS
 from interlock.protocol.messages import Joined, Left, Refused
 from interlock.protocol.names import why_not_agent
-from interlock.protocol.outcome import Now, Outcome, Send, fold
+from interlock.protocol.outcome import Deadline, Now, Outcome, Send, after, fold
 
 replace = msgspec.structs.replace
 
@@ -24,6 +28,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
         process: that it bound; None: nothing.
         bound_to: the same for people: "claude (pid 4121)".
         worktree: real path of the git top it joined from; "" outside of any.
+        session: digest of the session that it bound instead of a process; "": none.
         gone: proved gone, or it left; `why` says which.
     """
 
@@ -35,22 +40,40 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
     worktree: str = ""
     gone: bool = False
     why: str = ""
+    session: str = ""
 
 
 class Registry(msgspec.Struct, frozen=True):
-    """`spelled` finds a name whatever its case: two names that differ only by case are one too many."""
+    """`spelled` finds a name whatever its case: two names that differ only by case are one too many.
+
+    `cut`: living agents whose session has no connection, and when each counts as gone.
+    """
 
     agents: dict[str, Agent] = {}
     spelled: dict[str, str] = {}
+    cut: dict[str, Deadline] = {}
 
     def living(self, name: str) -> Agent | None:
         agent = self.agents.get(name)
         return None if agent is None or agent.gone else agent
 
+    def next_deadline(self) -> Deadline | None:
+        """The earliest moment at which an Expire changes something."""
+        return min(self.cut.values(), key=lambda at: at.mono_ms, default=None)
+
 
 # --- commands -----------------------------------------------------------------------------
 class Join(msgspec.Struct, frozen=True):
-    """Args: known: what a probe said of the process that the name is bound to now. id: of the message, to answer."""
+    """Register, or come back.
+
+    Args:
+        session: digest of a session's secret, where that is to be bound because no process can be.
+        program: it is a program's own connection that joins: it may speak for an agent without binding it.
+        known: what a probe said of the process that the name is bound to now.
+        ours: that process is the caller's, or one of its ancestors.
+        idle: the name holds nothing and waits for nothing.
+        id: of the message, to answer.
+    """
 
     name: str
     process: Identity | None = None
@@ -59,6 +82,10 @@ class Join(msgspec.Struct, frozen=True):
     takeover: bool = False
     known: Presence = Presence.UNKNOWN
     id: str = ""
+    session: str = ""
+    program: bool = False
+    ours: bool = False
+    idle: bool = True
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -70,7 +97,20 @@ class ProcessGone(msgspec.Struct, frozen=True):
     process: Identity
 
 
-RegistryCommand = Join | Leave | ProcessGone
+class SessionCut(msgspec.Struct, frozen=True):
+    """The last connection of a session has ended. `name` empty: a supervisor starts, and nobody is connected yet."""
+
+    name: str = ""
+    session: str = ""
+
+
+class Expire(msgspec.Struct, frozen=True):
+    """A deadline may have passed; which one, the state knows. `here`: (name, session) of who is connected."""
+
+    here: frozenset[tuple[str, str]] = frozenset()
+
+
+RegistryCommand = Join | Leave | ProcessGone | SessionCut | Expire
 
 
 # --- events -------------------------------------------------------------------------------
@@ -83,6 +123,15 @@ class AgentBound(msgspec.Struct, frozen=True, omit_defaults=True, tag="bound"):
     process: Identity | None
     bound_to: str
     worktree: str = ""
+    session: str = ""
+
+
+class AgentCut(msgspec.Struct, frozen=True, tag="cut"):
+    """Nobody is at the other end of its session: unknown until that deadline, then gone."""
+
+    name: str
+    incarnation: int
+    until: Deadline
 
 
 class AgentLeft(msgspec.Struct, frozen=True, tag="left"):
@@ -92,7 +141,7 @@ class AgentLeft(msgspec.Struct, frozen=True, tag="left"):
     at_ms: int
 
 
-RegistryEvent = AgentJoined | AgentBound | AgentLeft
+RegistryEvent = AgentJoined | AgentBound | AgentCut | AgentLeft
 
 
 def decide(registry: Registry, command: RegistryCommand, now: Now) -> Outcome[Registry, RegistryEvent]:
@@ -111,6 +160,15 @@ def decide(registry: Registry, command: RegistryCommand, now: Now) -> Outcome[Re
             why = f"its process {process.pid} is gone"
             bound = [a for a in registry.agents.values() if not a.gone and a.process == process]
             return _outcome(registry, tuple(AgentLeft(a.name, a.incarnation, why, now.at_ms) for a in bound))
+        case SessionCut(name, session):
+            lost = [a for a in registry.agents.values() if not a.gone and a.session and not name]
+            agent = registry.living(name)
+            if agent is not None and agent.session == session and session and name not in registry.cut:
+                lost = [agent]
+            until = after(now, SESSION_CUT_MS)
+            return _outcome(registry, tuple(AgentCut(a.name, a.incarnation, until) for a in lost))
+        case Expire(here):
+            return _outcome(registry, tuple(_expired(registry, here, now)))
 
 
 def evolve(registry: Registry, event: RegistryEvent) -> Registry:
@@ -122,18 +180,21 @@ def evolve(registry: Registry, event: RegistryEvent) -> Registry:
             if len(agents) > AGENTS_MAX:  # the one that has been gone longest makes room
                 oldest = min((a for a in agents.values() if a.gone), key=lambda a: a.joined_ms)
                 del agents[oldest.name], spelled[oldest.name.casefold()]
-            return Registry(agents, spelled)
-        case AgentBound(name, process, bound_to, worktree):
+            return Registry(agents, spelled, _without(registry.cut, agent.name))
+        case AgentBound(name, process, bound_to, worktree, session):
             agent = replace(
                 registry.agents[name],
                 process=process,
                 bound_to=bound_to,
                 worktree=worktree or registry.agents[name].worktree,
+                session=session,
             )
-            return replace(registry, agents={**registry.agents, name: agent})
+            return replace(registry, agents={**registry.agents, name: agent}, cut=_without(registry.cut, name))
+        case AgentCut(name, _, until):
+            return replace(registry, cut={**registry.cut, name: until})
         case AgentLeft(name, _, why):
             agent = replace(registry.agents[name], gone=True, why=why)
-            return replace(registry, agents={**registry.agents, name: agent})
+            return replace(registry, agents={**registry.agents, name: agent}, cut=_without(registry.cut, name))
 
 
 def conflict_of_case(spelled: str) -> str:
@@ -157,23 +218,70 @@ def _join(registry: Registry, join: Join, now: Now) -> Outcome[Registry, Registr
             why = f"{here} agents are here, at most {AGENTS_MAX} can be: let one leave"
             return _refuse(registry, join, Code.QUEUE_FULL, why)
         return _arrive(registry, join, known.incarnation + 1 if known is not None else 1, now, ())
-    if join.process is None or join.process == agent.process:
+    if _binds_nothing(agent, join) or _is_same(agent, join):
         events: tuple[RegistryEvent, ...] = ()
-        if join.worktree and join.worktree != agent.worktree:
-            events = (AgentBound(agent.name, agent.process, agent.bound_to, join.worktree),)
+        if (join.worktree and join.worktree != agent.worktree) or (agent.name in registry.cut and join.session):
+            events = (AgentBound(agent.name, agent.process, agent.bound_to, join.worktree, agent.session),)
         return _outcome(registry, events, (_welcome(_evolved(registry, agent.name, events), join),))
-    if agent.process is None:
-        bound = AgentBound(agent.name, join.process, join.bound_to, join.worktree)
+    if agent.process is None and not agent.session:
+        bound = AgentBound(agent.name, join.process, join.bound_to, join.worktree, join.session)
         return _outcome(registry, (bound,), (_welcome(evolve(registry, bound).agents[agent.name], join),))
-    if join.known is not Presence.GONE and not join.takeover:
-        why = (
-            f"{agent.name} is bound to {agent.bound_to or f'pid {agent.process.pid}'}, which lives: "
-            f"choose another name, or bus join {agent.name} --takeover if it is you"
-        )
-        return _refuse(registry, join, Code.NAME_CONFLICT, why)
-    why = "its process is gone" if join.known is Presence.GONE else "its name was taken over"
+    gone = agent.process is not None and join.known is Presence.GONE
+    if not gone and not join.takeover:
+        return _refuse(registry, join, Code.NAME_CONFLICT, _conflict(registry, agent))
+    why = "its process is gone" if gone else "its name was taken over"
     left = AgentLeft(agent.name, agent.incarnation, why, now.at_ms)
     return _arrive(registry, join, agent.incarnation + 1, now, (left,))
+
+
+def _is_same(agent: Agent, join: Join) -> bool:
+    """The same process, or the same session, comes back."""
+    if join.session:
+        return join.session == agent.session
+    return join.process is not None and join.process == agent.process
+
+
+def _binds_nothing(agent: Agent, join: Join) -> bool:
+    """It speaks for the agent, and the agent's life does not hang on it.
+
+    A program does so under the process that the agent is bound to, and where the agent bound nothing but has something
+    already: that was asked for by somebody else, and would be taken away at the program's end.
+    """
+    if join.process is None and not join.session:
+        return True
+    unbound = agent.process is None and not agent.session
+    return join.program and (join.ours or (unbound and not join.idle))
+
+
+def _conflict(registry: Registry, agent: Agent) -> str:
+    bound_to = agent.bound_to or (f"pid {agent.process.pid}" if agent.process is not None else "a session")
+    lives = "which lives" if agent.name not in registry.cut else "which may come back within seconds"
+    return (
+        f"{agent.name} is bound to {bound_to}, {lives}: "
+        f"choose another name, or bus join {agent.name} --takeover if it is you"
+    )
+
+
+def _expired(registry: Registry, here: frozenset[tuple[str, str]], now: Now) -> list[RegistryEvent]:
+    """Sessions that were cut for too long. One whose deadline was slept through gets a fresh one first.
+
+    Who is connected, and could only not be taken down as back while the disk was full, is back now.
+    """
+    events: list[RegistryEvent] = []
+    for name, until in registry.cut.items():
+        agent = registry.agents[name]
+        if (name, agent.session) in here:
+            events.append(AgentBound(name, None, agent.bound_to, "", agent.session))
+        elif until.is_due(now) and until.was_slept_through(now, LATE_MS):
+            events.append(AgentCut(name, agent.incarnation, after(now, SESSION_CUT_MS)))
+        elif until.is_due(now):
+            why = f"its session was cut {SESSION_CUT_MS // 1000}s ago and did not come back"
+            events.append(AgentLeft(name, agent.incarnation, why, now.at_ms))
+    return events
+
+
+def _without(cut: dict[str, Deadline], name: str) -> dict[str, Deadline]:
+    return {each: at for each, at in cut.items() if each != name} if name in cut else cut
 
 
 def _evolved(registry: Registry, name: str, events: tuple[RegistryEvent, ...]) -> Agent:
@@ -183,7 +291,9 @@ def _evolved(registry: Registry, name: str, events: tuple[RegistryEvent, ...]) -
 def _arrive(
     registry: Registry, join: Join, incarnation: int, now: Now, before: tuple[RegistryEvent, ...]
 ) -> Outcome[Registry, RegistryEvent]:
-    agent = Agent(join.name, incarnation, now.at_ms, join.process, join.bound_to, join.worktree)
+    agent = Agent(
+        join.name, incarnation, now.at_ms, join.process, join.bound_to, join.worktree, session=join.session
+    )  # fmt: skip
     return _outcome(registry, (*before, AgentJoined(agent)), (_welcome(agent, join),))
 
 

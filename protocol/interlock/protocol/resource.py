@@ -181,10 +181,13 @@ def _wrapper_gone(draft: Draft, request_id: str) -> None:
     ticket, unit = find_ticket(draft.state, request_id)
     if ticket is None:
         return
+    ended = "its bus run ended" if ticket.run or ticket.process is None else f"its process {ticket.process.pid} is gone"
     if unit is None or unit.state is UnitState.PREPARING:
-        cancel_ticket(draft, ticket, "its bus run ended", remember=True)
+        cancel_ticket(draft, ticket, ended, remember=ticket.run)
+    elif unit.state is UnitState.HELD and not ticket.run:
+        end_hold(draft, unit, ended)  # told: whoever else goes under it has an inbox
     elif unit.state is UnitState.HELD and not unit.launches:
-        release_hold(draft, unit, "its bus run ended before the command began")
+        release_hold(draft, unit, f"{ended} before the command began")
 
 
 def _launch_gone(draft: Draft, gone: LaunchGone) -> None:

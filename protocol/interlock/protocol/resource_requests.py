@@ -63,8 +63,9 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         _request_again(draft, mail, body, held)
         return
     outer = next((u for u in draft.state.units if body.under and u.fence == body.under), None)
-    if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and body.run:
-        _request_again(draft, mail, body, outer)  # a bus run inside a bus run of the same agent
+    inside = body.run or body.attended
+    if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and inside:
+        _request_again(draft, mail, body, outer)  # a bus run, or a program, inside a bus run of the same agent
         return
     if draft.state.definition.kind is not Kind.LOCK and body.worktree == "-":
         why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
@@ -78,6 +79,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
             worktree=body.worktree,
             purpose=body.purpose or waiting.purpose,
             time_ms=waiting.time_ms if body.time_ms is None else body.time_ms,
+            process=waiting.process if body.process == waiting.process else None,  # no end of one ends what two want
         )
         if amended != waiting:
             draft.event(Amended(mail.sender, amended))
@@ -101,7 +103,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         asked_ms=draft.now.at_ms,
         time_ms=body.time_ms,
         run=body.run,
-        process=body.process if body.run else None,
+        process=body.process,
     )
     draft.event(Requested(mail.sender, ticket))
 
@@ -121,12 +123,13 @@ def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
     elif unit.state is UnitState.PREPARING:
         draft.answer(mail.sender, queued(draft, unit.ticket))
     else:
-        if not body.run:
+        shared = body.run or unit.ticket.run
+        if not shared:
             until, until_ms = declared(draft, body.time_ms)
             draft.event(
                 HoldExtended(mail.sender, unit.name, unit.fence, draft.now.at_ms, body.purpose, until, until_ms)
             )
-        _answer_holder(draft, mail, draft.state.unit(unit.name), shared=body.run)
+        _answer_holder(draft, mail, draft.state.unit(unit.name), shared=shared)
 
 
 def _answer_holder(draft: Draft, mail: Mail, unit: Unit, *, shared: bool = False) -> None:

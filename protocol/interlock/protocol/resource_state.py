@@ -25,7 +25,8 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
         worktree: real path, or "-".
         called: what the agent called the resource.
         asked_ms: wall clock.
-        run: belongs to one `bus run`, whose wrapper is `process`; it lives and dies with that.
+        run: belongs to one `bus run`.
+        process: it lives and dies with that one: the wrapper of a `bus run`, or the program that attends it.
         absent: did not notice its grant; passed over until it is heard of again.
         misses: grants in a row that it did not notice.
     """

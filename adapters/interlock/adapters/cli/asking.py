@@ -49,7 +49,7 @@ def say_to_coordinator(kind: str, **fields: Any) -> int:
 
 def here() -> str:
     """The git top of the current directory, as the bus compares it; "-" outside of any worktree."""
-    from interlock.adapters.callers import git_top
+    from interlock.adapters.worktrees import git_top
 
     try:
         return git_top(os.getcwd()) or "-"

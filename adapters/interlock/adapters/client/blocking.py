@@ -1,0 +1,282 @@
+"""`BlockingBus`: `Bus` for plain code. The same words; the event loop runs in a thread of its own.
+
+A call that is interrupted (Ctrl-C) is cancelled, and waited for until it has cleaned up after itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from interlock.adapters.client.bus import Bus, Directory
+from interlock.adapters.client.durations import Duration, to_seconds
+from interlock.adapters.client.feeds import Message
+from interlock.adapters.client.grants import Grant
+from interlock.adapters.client.holds import Hold
+from interlock.protocol import control, messages
+from interlock.protocol.messages import Queued, Sent
+
+Answer = TypeVar("Answer")
+CLEAN_UP_S = 15.0  # longer than what gives a hold back waits
+
+
+class BlockingLoss:
+    """Whether, when and why a hold was lost; see Loss."""
+
+    def __init__(self, bus: BlockingBus, grant: Grant) -> None:
+        self._bus = bus
+        self._loss = grant.lost
+
+    @property
+    def why(self) -> str:
+        """One sentence; "" while the hold is there."""
+        return self._loss.why
+
+    @property
+    def at(self) -> datetime.datetime | None:
+        """When this program heard of it."""
+        return self._loss.at
+
+    def is_set(self) -> bool:
+        """It is lost."""
+        return self._loss.is_set()
+
+    def wait(self, timeout: Duration | None = None) -> str:
+        """Wait until it is lost; returns why, or "" when the time is up. Args: timeout: None: perhaps for ever."""
+        return self._bus.call(partial(_within, self._loss.wait, to_seconds(timeout)))
+
+
+class BlockingGrant:
+    """A resource that is yours; its attributes are those of Grant."""
+
+    def __init__(self, bus: BlockingBus, grant: Grant) -> None:
+        self.resource = grant.resource
+        self.key = grant.key
+        self.fence = grant.fence
+        self.request_id = grant.request_id
+        self.unit = grant.unit
+        self.url = grant.url
+        self.worktree = grant.worktree
+        self.note = grant.note
+        self.shared = grant.shared
+        self.lost = BlockingLoss(bus, grant)
+        self._bus = bus
+        self._grant = grant
+
+    def __repr__(self) -> str:
+        return repr(self._grant)
+
+    @property
+    def until(self) -> datetime.datetime | None:
+        """When you said that you need it until."""
+        return self._grant.until
+
+    @property
+    def down(self) -> str:
+        """Why its server does not run now; "" while it does."""
+        return self._grant.down
+
+    def check(self) -> None:
+        """As Grant.check."""
+        self._bus.call(self._grant.check)
+
+    def extend(self, purpose: str = "", time: Duration | None = None) -> None:
+        """As Grant.extend."""
+        self._bus.call(partial(self._grant.extend, purpose, time))
+
+    def release(self) -> None:
+        """As Grant.release."""
+        self._bus.call(self._grant.release)
+
+    def restart(self, timeout: Duration | None = None) -> None:
+        """As Grant.restart."""
+        self._bus.call(partial(self._grant.restart, timeout))
+
+
+class BlockingHold:
+    """A resource for the length of a block; `BlockingBus.hold` makes it."""
+
+    def __init__(self, bus: BlockingBus, hold: Hold) -> None:
+        self._bus = bus
+        self._hold = hold
+
+    def __enter__(self) -> BlockingGrant:
+        try:
+            grant = BlockingGrant(self._bus, self._bus.call(self._hold.enter))
+            self._hold.mark()
+        except BaseException:  # interrupted at the very moment at which it became ours
+            self._bus.call(self._hold.leave)
+            raise
+        return grant
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._hold.unmark()
+        self._bus.call(self._hold.leave)
+        if kind is None:
+            self._hold.raise_if_lost()
+
+
+class BlockingBus:
+    """One agent's session with the bus, for code without an event loop: `with BlockingBus(agent="a") as bus:`.
+
+    Arguments, methods and errors are those of `Bus`, without `await`. It may be used from several threads. Each hold
+    answers STILL USING? from the loop's own thread: it proves that the process runs, not that your thread does; where
+    that matters give `answer_polls=False` and say `grant.extend()` yourself.
+    """
+
+    def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False) -> None:
+        self._bus = Bus(agent, home=home, takeover=takeover)
+        self._stack = contextlib.ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    @property
+    def agent(self) -> str:
+        """Who you are; "" where nobody could tell."""
+        return self._bus.agent
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal("asyncio", name="interlock"))
+            stack.enter_context(self._portal.wrap_async_context_manager(self._bus))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """As Bus: give back what a `hold` left, leave, close. What the block raised goes on its way."""
+        self._stack.close()
+
+    def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Run one piece of async work to its end. For grants and holds, and whatever else knows a `Bus`.
+
+        An interrupted call is cancelled, and ended before the interruption goes on.
+        """
+        if self._portal is None:
+            raise RuntimeError("use it as: with BlockingBus(…) as bus:")
+        ended = threading.Event()
+
+        async def run() -> Answer:
+            try:
+                return await work()
+            finally:
+                ended.set()
+
+        future = self._portal.start_task_soon(run)
+        try:
+            return future.result()
+        except CancelledError:
+            raise
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                ended.wait(CLEAN_UP_S)
+            raise
+
+    # --- holding ------------------------------------------------------------------------------
+    def hold(
+        self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
+        timeout: Duration | None = None, keep_place: bool = False, answer_polls: bool = True,
+    ) -> BlockingHold:  # fmt: skip
+        """As Bus.hold. A thread cannot be stopped from outside: look at `grant.lost`, or ask `grant.check()`."""
+        hold = self._bus.hold(
+            resource, worktree=worktree, purpose=purpose, time=time, timeout=timeout, keep_place=keep_place,
+            answer_polls=answer_polls,
+        )  # fmt: skip
+        return BlockingHold(self, hold)
+
+    def request(
+        self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
+        queue: bool = True, request_id: str = "",
+    ) -> BlockingGrant | Queued:  # fmt: skip
+        """As Bus.request."""
+        return self._plain(self.call(partial(
+            self._bus.request, resource, worktree=worktree, purpose=purpose, time=time, queue=queue,
+            request_id=request_id,
+        )))  # fmt: skip
+
+    def wait(self, resource: str = "", timeout: Duration | None = None) -> BlockingGrant | Queued:
+        """As Bus.wait."""
+        return self._plain(self.call(partial(self._bus.wait, resource, timeout)))
+
+    def release(self, resource: str = "") -> None:
+        """As Bus.release."""
+        self.call(partial(self._bus.release, resource))
+
+    def cancel(self, resource: str = "") -> None:
+        """As Bus.cancel."""
+        self.call(partial(self._bus.cancel, resource))
+
+    def extend(self, resource: str = "", purpose: str = "", time: Duration | None = None) -> messages.Extended:
+        """As Bus.extend."""
+        return self.call(partial(self._bus.extend, resource, purpose, time))
+
+    def restart(self, resource: str = "", timeout: Duration | None = None) -> BlockingGrant:
+        """As Bus.restart."""
+        return BlockingGrant(self, self.call(partial(self._bus.restart, resource, timeout)))
+
+    # --- saying and reading ---------------------------------------------------------------------
+    def send(self, to: str, text: str, *, reply_to: str = "", message_id: str = "") -> Sent:
+        """As Bus.send."""
+        return self.call(partial(self._bus.send, to, text, reply_to=reply_to, message_id=message_id))
+
+    def receipt(self, message_id: str) -> str:
+        """As Bus.receipt."""
+        return self.call(partial(self._bus.receipt, message_id))
+
+    def inbox(self, *, timeout: Duration | None = None, ack: bool = True) -> Iterator[Message]:
+        """As Bus.inbox."""
+        return self._each(self._bus.inbox(timeout=timeout, ack=ack).__anext__)
+
+    def ack(self, *ids: str) -> None:
+        """As Bus.ack."""
+        self.call(partial(self._bus.ack, *ids))
+
+    def tail(
+        self, *, since: int | None = None, last: int = 0, resource: str = "", event_type: str = "", follow: bool = True
+    ) -> Iterator[dict[str, Any]]:
+        """As Bus.tail."""
+        tail = self._bus.tail(since=since, last=last, resource=resource, event_type=event_type, follow=follow)
+        return self._each(tail.__anext__)
+
+    def status(self, resource: str = "") -> list[dict[str, Any]]:
+        """As Bus.status."""
+        return self.call(partial(self._bus.status, resource))
+
+    def agents(self) -> list[dict[str, Any]]:
+        """As Bus.agents."""
+        return self.call(self._bus.agents)
+
+    def me(self) -> control.MeReply:
+        """As Bus.me."""
+        return self.call(self._bus.me)
+
+    def _each(self, take: Callable[[], Awaitable[Answer]]) -> Iterator[Answer]:
+        """One after the other, until there are no more."""
+        while True:
+            try:
+                taken = self.call(take)
+            except StopAsyncIteration:
+                return
+            yield taken
+
+    def _plain(self, answer: Grant | Queued) -> BlockingGrant | Queued:
+        return BlockingGrant(self, answer) if isinstance(answer, Grant) else answer
+
+
+async def _within(wait: Callable[[], Awaitable[str]], timeout_s: float | None) -> str:
+    import anyio
+
+    with anyio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
+        return await wait()
+    return ""
