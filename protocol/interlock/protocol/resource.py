@@ -3,7 +3,7 @@
 resource_requests.py   agents' messages            resource_events.py   the facts
 resource_handover.py   who gets a free unit        resource_evolve.py   what each fact changes
 resource_steps.py      which step when             resource_state.py    what there is
-resource_waiting.py    polls and claims
+resource_waiting.py    polls and claims            resource_revoking.py a person's word
 """
 
 from interlock.protocol.codes import Code
@@ -14,7 +14,6 @@ from interlock.protocol.messages import (
     Released,
     Request,
     Restart,
-    Revoked,
 )
 from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.resource_commands import (
@@ -57,9 +56,9 @@ from interlock.protocol.resource_handover import (
     stop_servers,
 )
 from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, release, request, restart
+from interlock.protocol.resource_revoking import revoke
 from interlock.protocol.resource_state import (
     Resource,
-    Unit,
     UnitState,
     find_ticket,
     unit_of,
@@ -110,7 +109,7 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
         case Recover():
             _recover(draft, command)
         case Revoke():
-            _revoke(draft, command)
+            revoke(draft, command)
         case Sync(_, sender):
             draft.answer(sender, Released(draft.state.key, draft.state.key))
         case Tick():
@@ -192,39 +191,3 @@ def _recover(draft: Draft, command: Recover) -> None:
         draft.refuse(command.sender, Code.RESOURCE_BUSY, why)
     else:
         draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")
-
-
-def _revoke(draft: Draft, command: Revoke) -> None:
-    """A person takes a hold back, or what is being prepared for one. Gated commands under it are let finish."""
-    state = draft.state
-    named = [
-        unit for unit in state.units
-        if unit.ticket is not None and command.unit in {"", unit.name} and command.holder in {"", unit.ticket.agent}
-    ]  # fmt: skip
-    live = [unit for unit in named if unit.state in {UnitState.HELD, UnitState.PREPARING}]
-    if len(live) != 1:
-        draft.refuse(command.sender, *_why_not_revoked(live, named))
-        return
-    unit, ticket = live[0], live[0].ticket
-    assert ticket is not None
-    why = f"revoked by {command.sender} ({command.because})"
-    if unit.state is UnitState.PREPARING:
-        cancel_ticket(draft, ticket, why)
-        draft.tell(ticket, Revoked(ticket.called, state.key, ticket.request_id, why))
-    else:
-        end_hold(draft, unit, why)
-    still = ", ".join(f"{each.command} (pid {each.keeper.pid})" for each in unit.launches.values())
-    what = f"; {still} still runs under it, and the next is served when that has ended" if still else ""
-    draft.answer(
-        command.sender,
-        Revoked(ticket.called, state.key, ticket.request_id, f"from {ticket.agent}{what}", unit.fence),
-    )
-
-
-def _why_not_revoked(live: list[Unit], named: list[Unit]) -> tuple[Code, str]:
-    if live:
-        which = " or ".join(f"--unit {unit.name} ({unit.ticket.agent})" for unit in live if unit.ticket is not None)
-        return Code.AMBIGUOUS_TARGET, f"say which: {which}"
-    if named:
-        return Code.TARGET_ENDED, "that hold is over already: it is given on when its command has ended"
-    return Code.TARGET_ENDED, "nobody holds it: there is nothing to revoke"
