@@ -4,7 +4,7 @@ resource_requests.py   agents' messages            resource_events.py   the fact
 resource_giving.py     RELEASE and HANDOVER        resource_evolve.py   what each fact changes
 resource_handover.py   who gets a free unit        resource_state.py    what there is
 resource_steps.py      which step when             resource_waiting.py  polls and claims
-resource_person.py     what a person confirms or takes back
+resource_recovery.py   what a person confirms      resource_revoking.py what a person takes back
 """
 
 from interlock.protocol.codes import Code
@@ -62,8 +62,9 @@ from interlock.protocol.resource_handover import (
     step_result,
     stop_servers,
 )
-from interlock.protocol.resource_person import doubt, recover, revoke
+from interlock.protocol.resource_recovery import doubt, recover
 from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, request, restart
+from interlock.protocol.resource_revoking import revoke
 from interlock.protocol.resource_state import (
     Resource,
     UnitState,

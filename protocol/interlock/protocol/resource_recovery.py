@@ -1,0 +1,44 @@
+"""Recovery: what nobody can prove waits for a person, who looks and confirms.
+
+database lost ──▶ every unit recovery_required, nobody's ──▶ a person confirms ──▶ free, its living server kept
+"""
+
+import msgspec
+
+from interlock.protocol.codes import Code
+from interlock.protocol.messages import Released
+from interlock.protocol.resource_commands import Doubt, Recover
+from interlock.protocol.resource_draft import Draft
+from interlock.protocol.resource_events import Recovered
+from interlock.protocol.resource_handover import cancel_ticket, recovery_required
+from interlock.protocol.resource_state import Remains, UnitState
+
+
+def recover(draft: Draft, command: Recover) -> None:
+    """A person confirms that the old use has ended: free what is in doubt, unless a command still runs there."""
+    doubtful = [u for u in draft.state.units if u.state is UnitState.RECOVERY_REQUIRED]
+    still = [unit for unit in doubtful if unit.launches or unit.step is not None]
+    for unit in doubtful:
+        if unit not in still:
+            draft.event(Recovered(unit.name, command.sender))
+    if len(doubtful) > len(still):
+        draft.answer(command.sender, Released(draft.state.key, draft.state.key))
+    elif still:
+        which = [f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values()]
+        why = f"{', '.join(which) or 'a step'} still runs there: confirm again once that has ended"
+        draft.refuse(command.sender, Code.RESOURCE_BUSY, why)
+    else:
+        draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")
+
+
+def doubt(draft: Draft, command: Doubt) -> None:
+    """Grant nothing and free nothing. Places in the queue end too: what they stood behind is not known any more."""
+    for ticket in [unit.ticket for unit in draft.state.units if unit.state is UnitState.PREPARING]:
+        if ticket is not None:
+            cancel_ticket(draft, ticket, command.why)
+    for ticket in list(draft.state.queue.values()):
+        cancel_ticket(draft, ticket, command.why)
+    for unit in draft.state.units:
+        remains = command.remains.get(unit.name, Remains())
+        why = f"{command.why}; {remains.known}" if remains.known else command.why
+        recovery_required(draft, unit, why, remains=msgspec.structs.replace(remains, known=""))
