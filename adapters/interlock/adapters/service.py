@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
@@ -25,6 +26,7 @@ from interlock.adapters.flock import HomeLock, holder
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
+from interlock.adapters.post_office import PostOffice
 from interlock.adapters.process import identify
 from interlock.adapters.sqlite import SqliteStore
 from interlock.adapters.stream_session import Doorkeeper
@@ -140,7 +142,8 @@ class Service:
                     doorkeeper, path = self._door, self._home.socket()
                     door = UnixDoor(path, doorkeeper)
                     await tasks.start(door.serve)
-                    self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
+                    tasks.start_soon(self._post_office.run)
+                    self._lock.write(**msgspec.to_builtins(me), socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
                     swept = sweep(self._home, journal.world, config.keep)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
@@ -164,6 +167,7 @@ class Service:
         router = Router(supervisor, desk)
         desk.joiner = router
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
+        supervisor.mail = self._post_office = PostOffice(self._home.root, self._door)
         return supervisor
 
     def _go_down(self, supervisor: Supervisor) -> Callable[[bool], None]:

@@ -25,7 +25,7 @@ LATER = {
     "state_file": "state files",
     "spare": "spared daemons",
 }
-BUS_LATER = {"revoke_grace": "a grace period", "inbox_files": "inbox folders"}
+BUS_LATER = {"revoke_grace": "a grace period"}
 
 _BUS_TIMES = {
     "poll_every": 180_000,
@@ -44,7 +44,11 @@ class ConfigError(Exception):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Settings of a bus. Every time in milliseconds; `resources` by full key."""
+    """Settings of a bus. Every time in milliseconds; `resources` by full key.
+
+    Args:
+        all_files: every agent's messages go into its inbox folder, not only those of agents that use one.
+    """
 
     poll_every: int = _BUS_TIMES["poll_every"]
     claim: int = _BUS_TIMES["claim"]
@@ -54,6 +58,7 @@ class Config(msgspec.Struct, frozen=True):
     keep: int = _BUS_TIMES["keep"]
     hosts: frozenset[str] = frozenset(KNOWN_HOSTS)
     resources: dict[str, Definition] = {}
+    all_files: bool = False
 
     def definition(self, key: str) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times."""
@@ -81,10 +86,13 @@ def parse_config(text: str, file: str) -> Config:
     reader = _Reader(text, file)
     reader.known(table, {"bus", "resources"}, "")
     bus = reader.table(table, "bus", "")
-    reader.known(bus, {*_BUS_TIMES, "hosts"}, "bus", BUS_LATER)
+    reader.known(bus, {*_BUS_TIMES, "hosts", "inbox_files"}, "bus", BUS_LATER)
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
-    config = msgspec.structs.replace(Config(hosts=hosts), **times)
+    files = bus.get("inbox_files", "used")
+    if files not in ("used", "all"):
+        reader.fail(f'inbox_files = {files!r} is unknown: "used" or "all"', "bus", "inbox_files")
+    config = msgspec.structs.replace(Config(hosts=hosts, all_files=files == "all"), **times)
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")

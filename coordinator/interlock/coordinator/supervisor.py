@@ -20,6 +20,7 @@ from interlock.coordinator.dispatcher import RETRY_SECONDS, Dispatcher
 from interlock.coordinator.effects import Effects
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
+from interlock.coordinator.mail import Mail, NoMail, touched
 from interlock.coordinator.records import CameUp, Entry, WentDown
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.stopping_servers import end_servers
@@ -45,13 +46,7 @@ from interlock.protocol.resource_commands import (
     WrapperGone,
 )
 from interlock.protocol.resource_events import Down, Finished, Requested, Started, StepDone, StepUndone
-from interlock.protocol.resource_state import (
-    Launch,
-    Resource,
-    Ticket,
-    concerns,
-    wants_to_hear,
-)
+from interlock.protocol.resource_state import Launch, Resource, Ticket, concerns, wants_to_hear
 from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
@@ -66,6 +61,7 @@ class Supervisor:
         self.clock = clock
         self.config = config
         self.effects = effects
+        self.mail: Mail = NoMail()
         self.pid = pid
         self.sessions: set[Session] = set()
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
@@ -238,6 +234,8 @@ class Supervisor:
                 self._push(self._runs[send.run], send.to, send.body, new_id())
         for agent, letter in staged.letters if staged is not None else ():
             self.news(agent, letter)
+        for agent in touched(address, outcome, staged):
+            self.mail.changed(agent)
         for order in outcome.steps:
             assert isinstance(order, Order)
             self.effects.begin(address, order)

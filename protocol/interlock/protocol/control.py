@@ -13,11 +13,16 @@ from interlock.protocol.inbox import Letter
 
 # --- asked --------------------------------------------------------------------------------
 class JoinBus(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOIN"):
-    """Register. `agent` empty: the worktree's folder name. `pid`: bind to this process instead of the nearest host."""
+    """Register. `agent` empty: the worktree's folder name. `pid`: bind to this process instead of the nearest host.
+
+    Args:
+        files: use the agent's inbox folder from now on; the answer names it.
+    """
 
     agent: str = ""
     pid: int = 0
     takeover: bool = False
+    files: bool = False
 
 
 class LeaveBus(msgspec.Struct, frozen=True, tag="LEAVE"):

@@ -25,6 +25,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
         bound_to: the same for people: "claude (pid 4121)".
         worktree: real path of the git top it joined from; "" outside of any.
         gone: proved gone, or it left; `why` says which.
+        files: it uses its inbox folder; that outlives its incarnations.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
     worktree: str = ""
     gone: bool = False
     why: str = ""
+    files: bool = False
 
 
 class Registry(msgspec.Struct, frozen=True):
@@ -50,7 +52,12 @@ class Registry(msgspec.Struct, frozen=True):
 
 # --- commands -----------------------------------------------------------------------------
 class Join(msgspec.Struct, frozen=True):
-    """Args: known: what a probe said of the process that the name is bound to now. id: of the message, to answer."""
+    """Ask to be here.
+
+    Args:
+        known: what a probe said of the process that the name is bound to now.
+        id: of the message, to answer. files: it uses its inbox folder from now on.
+    """
 
     name: str
     process: Identity | None = None
@@ -59,6 +66,7 @@ class Join(msgspec.Struct, frozen=True):
     takeover: bool = False
     known: Presence = Presence.UNKNOWN
     id: str = ""
+    files: bool = False
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -92,7 +100,13 @@ class AgentLeft(msgspec.Struct, frozen=True, tag="left"):
     at_ms: int
 
 
-RegistryEvent = AgentJoined | AgentBound | AgentLeft
+class AgentUsesFiles(msgspec.Struct, frozen=True, tag="uses_files"):
+    """Its messages go into its inbox folder too, for good."""
+
+    name: str
+
+
+RegistryEvent = AgentJoined | AgentBound | AgentLeft | AgentUsesFiles
 
 
 def decide(registry: Registry, command: RegistryCommand, now: Now) -> Outcome[Registry, RegistryEvent]:
@@ -134,6 +148,9 @@ def evolve(registry: Registry, event: RegistryEvent) -> Registry:
         case AgentLeft(name, _, why):
             agent = replace(registry.agents[name], gone=True, why=why)
             return replace(registry, agents={**registry.agents, name: agent})
+        case AgentUsesFiles(name):
+            agent = replace(registry.agents[name], files=True)
+            return replace(registry, agents={**registry.agents, name: agent})
 
 
 def conflict_of_case(spelled: str) -> str:
@@ -161,10 +178,11 @@ def _join(registry: Registry, join: Join, now: Now) -> Outcome[Registry, Registr
         events: tuple[RegistryEvent, ...] = ()
         if join.worktree and join.worktree != agent.worktree:
             events = (AgentBound(agent.name, agent.process, agent.bound_to, join.worktree),)
+        events += _files(agent, join)
         return _outcome(registry, events, (_welcome(_evolved(registry, agent.name, events), join),))
     if agent.process is None:
-        bound = AgentBound(agent.name, join.process, join.bound_to, join.worktree)
-        return _outcome(registry, (bound,), (_welcome(evolve(registry, bound).agents[agent.name], join),))
+        events = (AgentBound(agent.name, join.process, join.bound_to, join.worktree), *_files(agent, join))
+        return _outcome(registry, events, (_welcome(_evolved(registry, agent.name, events), join),))
     if join.known is not Presence.GONE and not join.takeover:
         why = (
             f"{agent.name} is bound to {agent.bound_to or f'pid {agent.process.pid}'}, which lives: "
@@ -183,8 +201,14 @@ def _evolved(registry: Registry, name: str, events: tuple[RegistryEvent, ...]) -
 def _arrive(
     registry: Registry, join: Join, incarnation: int, now: Now, before: tuple[RegistryEvent, ...]
 ) -> Outcome[Registry, RegistryEvent]:
-    agent = Agent(join.name, incarnation, now.at_ms, join.process, join.bound_to, join.worktree)
-    return _outcome(registry, (*before, AgentJoined(agent)), (_welcome(agent, join),))
+    known = registry.agents.get(join.name)
+    used = known is not None and known.files
+    agent = Agent(join.name, incarnation, now.at_ms, join.process, join.bound_to, join.worktree, files=used)
+    return _outcome(registry, (*before, AgentJoined(agent), *_files(agent, join)), (_welcome(agent, join),))
+
+
+def _files(agent: Agent, join: Join) -> tuple[AgentUsesFiles, ...]:
+    return (AgentUsesFiles(agent.name),) if join.files and not agent.files else ()
 
 
 def _welcome(agent: Agent, join: Join) -> Send:

@@ -17,7 +17,7 @@ def command(
     ),
 ) -> int:
     """Stop the supervisor, losing nothing: holds, queues and servers are there again after bus up."""
-    from interlock.adapters.cli.connection import Connection, Lost, connect
+    from interlock.adapters.cli.connection import Connection, Lost, SocketRefused, connect
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.paths import find_home
     from interlock.adapters.process import identify
@@ -25,6 +25,8 @@ def command(
     home = find_home(Given.options.home)
     try:
         connect(str(home.root)).close()
+    except SocketRefused:
+        pass  # asked through the folders
     except FileNotFoundError:
         _forbid_autostart(home.down)
         say_json({"pid": None}) if Given.options.json else say_out("not running")

@@ -54,12 +54,17 @@ def command(
 
 def _command(words: list[str], resources: list[str], time_: str, wait: str, purpose: str) -> int:
     from interlock.adapters.cli.asking import here, milliseconds
+    from interlock.adapters.paths import find_home
 
     if not resources:
         raise Failure(64, "say what the command needs: bus run --resource R -- COMMAND")
     if len(resources) > 1:
         why = "several resources at once come with a later version: name one"
         raise Failure(64, why, "CAPABILITY_DENIED")
+    launches = find_home(Given.options.home).launches
+    if launches.exists() and not os.access(launches, os.W_OK):
+        why = f"bus run notes how its command ends in {launches}, which may not be written from here (a sandbox?)"
+        raise Failure(Exit.RUN_BUS_FAILED, f"{why}: allow it to write there, or take bus request and bus release")
     worktree = here()
     request = {
         "type": "REQUEST",

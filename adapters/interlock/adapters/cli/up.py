@@ -12,6 +12,7 @@ def command(
 ) -> int:
     """Start the supervisor (exit 0 too where one runs)."""
     from interlock.adapters.cli.asking import ask_bus
+    from interlock.adapters.cli.connection import SocketRefused
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.cli.starting import start
 
@@ -24,7 +25,10 @@ def command(
         ) from None
     if foreground:
         return _serve()
-    started = start(home)
+    try:
+        started = start(home)
+    except SocketRefused:  # one that runs can be asked all the same; none is started from inside a sandbox
+        started = False
     pong = ask_bus("PING", notices=False)
     if Given.options.json:
         say_json({"pid": pong["pid"], "home": pong["home"], "version": pong["version"], "started": started})
