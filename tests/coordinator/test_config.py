@@ -51,7 +51,7 @@ def test_a_start_command_alone_makes_a_server() -> None:
         ('[bus]\nkeep = "30d', 2, "not TOML"),
         ("[bus]\n[bus]\n", 2, "not TOML"),
         ('[bus]\nhosts = "x"\n', 2, "must be a list of texts"),
-        ('[bus]\ninbox_files = "some"\n', 2, "is not in this version"),
+        ('[bus]\ninbox_files = "some"\n', 2, "'some' is unknown"),
         ("[resources]\na = 3\n", 2, "'a' must be a table"),
         ("bus = 3\n", 1, "'bus' must be a table"),
         ('# a shop\n[resources."a b"]\n', 2, "is no resource name"),

@@ -51,7 +51,7 @@ class Folders:
     def __init__(self, home: Path) -> None:
         self.root = home / "inboxes"
         self._home = home
-        self._told: dict[str, str] = {}
+        self._told: dict[str, set[str]] = {}
 
     def path(self, agent: str) -> Path:
         return self.root / agent
@@ -82,12 +82,16 @@ class Folders:
             with self.open(agent) as folder:
                 done = work(folder)
         except (Unsafe, OSError) as error:
-            if self._told.get(agent) != str(error):
-                self._told[agent] = str(error)
+            told = self._told.setdefault(agent, set())
+            if str(error) not in told:
+                told.add(str(error))
                 log.warning("folder_refused", folder=str(self.path(agent)), why=str(error))
             return None
-        self._told.pop(agent, None)
         return done
+
+    def is_well(self, agent: str) -> None:
+        """All of it is as it should be: what is wrong next is logged again."""
+        self._told.pop(agent, None)
 
 
 def make_all(folder: Folder) -> bool:

@@ -27,6 +27,13 @@ def socket_path(root: str) -> str:
     return f"/tmp/interlock-{os.getuid()}/{name}.sock"  # the directory is made 0700 and checked before it is used
 
 
+def shows_only_folders(root: str) -> bool:
+    """A container's view of a home: inbox folders that were mounted, and nothing else. No bus is begun in it."""
+    if not os.path.isdir(os.path.join(root, "inboxes")):
+        return False
+    return not any(os.path.exists(os.path.join(root, name)) for name in ("bus.lock", "bus.db", "launches"))
+
+
 def _default() -> str:
     """What platformdirs calls the user state directory; on Linux without its import."""
     if sys.platform == "linux":

@@ -67,7 +67,7 @@ class Delivery:
         wanted = {file_name(letter): letter for letter in supervisor.world.inbox(agent).unread.values()}
         there = self._there.get(agent)
         if there is None:
-            there = self._there[agent] = {name: "" for name in os.listdir(folder["new"]) if _OURS.fullmatch(name)}
+            there = self._there[agent] = _look(folder["new"])
         for name in [each for each in there if each not in wanted]:
             self._take_out(folder, name)
             del there[name]
@@ -121,6 +121,12 @@ def file_name(letter: Letter) -> str:
 def _content(agent: str, letter: Letter) -> bytes:
     at = wire_time(letter.at_ms)
     return encode_line(answer_frame(letter.id, at, agent, letter.body, letter.reply_to, sender=letter.sender))
+
+
+def _look(new: int) -> dict[str, str]:
+    """Letters that lie there, their ids not looked up. An empty one is what a crash of the machine may leave."""
+    names = [name for name in os.listdir(new) if _OURS.fullmatch(name)]
+    return {name: "" for name in names if (found := look_at(name, new)) is not None and found.size}
 
 
 def _is_read(folder: Folder, name: str, letter: Letter) -> bool:

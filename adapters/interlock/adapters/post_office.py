@@ -201,6 +201,7 @@ class PostOffice:
     def _prepare(self, agent: str) -> None:
         """Make what is missing of a folder, and watch it."""
         if self.folders.using(agent, make_all):
+            self.folders.is_well(agent)
             self._add_watches(agent)
 
     def _add_watches(self, agent: str) -> None:

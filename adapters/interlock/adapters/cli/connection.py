@@ -14,7 +14,7 @@ import sys
 import time
 
 from interlock.adapters.cli.options import Failure, Options, say_err
-from interlock.adapters.homes import home_root, socket_path
+from interlock.adapters.homes import home_root, shows_only_folders, socket_path
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
@@ -226,13 +226,13 @@ class Connection:
 
     def _sees_no_socket(self) -> bool:
         """Only the folders are to be seen from here: a container, or a sandbox without the socket's directory."""
-        if not os.path.isdir(os.path.join(self.root, "inboxes")):
+        if shows_only_folders(self.root):
+            return True
+        if socket_path(self.root).startswith(self.root):  # we would see it beside the folders
             return False
         from interlock.adapters.cli.relay import Standing, standing
 
-        if not os.path.exists(os.path.join(self.root, "bus.lock")):
-            return True
-        return not socket_path(self.root).startswith(self.root) and standing(self.root) is not Standing.GONE
+        return standing(self.root) is not Standing.GONE
 
 
 def connect(root: str) -> socket.socket:

@@ -158,7 +158,9 @@ def standing(root: str) -> Standing:
         return Standing.UNKNOWN
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return Standing.RUNS if int(file.read().rpartition(b")")[2].split()[19]) == ticks else Standing.GONE
+            fields = file.read().rpartition(b")")[2].split()
+            runs = int(fields[19]) == ticks and fields[0] not in {b"Z", b"X"}
+            return Standing.RUNS if runs else Standing.GONE
     except FileNotFoundError:
         return Standing.GONE
     except (OSError, ValueError, IndexError):
@@ -169,14 +171,12 @@ def _places(root: str, agent: str) -> list[str]:
     """Where a stream can be made, best first. In a container only one folder is to be seen: that is who we are."""
     inboxes = os.path.join(root, "inboxes")
     places = [os.path.join(inboxes, "coordinator", "relay")]
-    if not agent:
-        try:
-            seen = [name for name in os.listdir(inboxes) if name != "coordinator"]
-        except OSError:
-            seen = []
-        agent = seen[0] if len(seen) == 1 else ""
     if agent and "/" not in agent and not agent.startswith("."):
         places.append(os.path.join(inboxes, agent, "relay"))
+    with contextlib.suppress(OSError):
+        seen = [name for name in os.listdir(inboxes) if name != "coordinator"]
+        if len(seen) == 1 and seen[0] != agent:  # whoever is named: the bus says whose folder that is
+            places.append(os.path.join(inboxes, seen[0], "relay"))
     return [place for place in places if _is_ours(place)]
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 from interlock.adapters.cli.options import Failure
+from interlock.adapters.homes import shows_only_folders
 from interlock.adapters.paths import BadHome, Home
 
 START_S = 20.0  # interpreter, imports, replay
@@ -47,6 +48,8 @@ def start(home: Home) -> bool:
 
     with contextlib.suppress(FileNotFoundError):
         connect(str(home.root)).close()  # a sandbox that refuses the socket is no place to start in: SocketRefused
+    if shows_only_folders(str(home.root)):
+        raise Failure(69, f"only inbox folders are to be seen in {home.root} (a container?): start it outside: bus up")
     try:
         home.create()
     except BadHome as error:

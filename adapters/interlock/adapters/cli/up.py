@@ -27,7 +27,7 @@ def command(
         return _serve()
     try:
         started = start(home)
-    except SocketRefused:  # one that runs can be asked all the same; none is started from inside a sandbox
+    except SocketRefused:  # one that runs can be asked all the same; none is started from in here
         started = False
     pong = ask_bus("PING", notices=False)
     if Given.options.json:
