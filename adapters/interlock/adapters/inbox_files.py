@@ -55,19 +55,20 @@ class Delivery:
         Returns:
             False where there is more to write: call again, after others have had their turn. None where it cannot be.
         """
-        if look:
-            self._there.pop(agent, None)
-        done = self._folders.using(agent, self._bring)
+        done = self._folders.using(agent, lambda folder: self._bring(folder, look))
         if done is None:
             self._there.pop(agent, None)
         return done
 
-    def _bring(self, folder: Folder) -> bool:
+    def _bring(self, folder: Folder, look: bool) -> bool:
         supervisor, agent = self._supervisor, folder.agent
         wanted = {file_name(letter): letter for letter in supervisor.world.inbox(agent).unread.values()}
         there = self._there.get(agent)
         if there is None:
             there = self._there[agent] = _look(folder["new"])
+        elif look:  # at each of them, not through the folder: it may hold a hundred thousand answers
+            for name in [each for each in there if look_at(each, folder["new"]) is None]:
+                del there[name]
         for name in [each for each in there if each not in wanted]:
             self._take_out(folder, name)
             del there[name]

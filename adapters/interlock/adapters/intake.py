@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import msgspec
 import structlog
@@ -34,6 +35,7 @@ ANSWER_S = 60.0  # then the file is read again: the journal may be waiting for r
 PASSES = {Code.RATE_LIMITED, Code.JOURNAL_UNAVAILABLE}  # met by a file, it stays until they have passed
 TRIED = {Code.QUEUE_FULL}  # a mailbox empties at once, an inbox or a queue perhaps never
 NO_MESSAGE = {Code.BAD_MESSAGE, Code.MESSAGE_TOO_LARGE}
+ROUTED_AT_ONCE = 8
 FULL_S = 0.5  # how long a receiver that takes no more is left alone
 _bodies = msgspec.json.Decoder(dict[str, Any])
 
@@ -52,6 +54,11 @@ class _Answer:
         if said.get("reply_to") == self._message_id and not self.frame:
             self.frame, self.code = data, str(said.get("body", {}).get("code", ""))
             self.there.set()
+
+    def fail(self, supervisor: Supervisor, agent: str, why: str) -> None:
+        """A fault of ours met it: that is its answer."""
+        at, refused = wire_time(supervisor.clock.wall_ms()), Refused(Code.INTERNAL, why)
+        self.write(encode_line(answer_frame(new_id(), at, agent, refused, self._message_id)))
 
     def backlog(self) -> int:
         return 0
@@ -93,14 +100,15 @@ class Intake:
         posts, rejects, more = await anyio.to_thread.run_sync(self._posting.read, agent, source, set(full))
         await self._tell(rejects)
         under_way: list[tuple[Post, _Answer]] = []
-        for post in posts:
+        for number, post in enumerate(posts):
+            if number % ROUTED_AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()  # others have their turns
             if post.envelope.to in full:  # in order to each receiver: what comes after one that stays, stays too
                 continue
             answer = await self._route(agent, source, post)
-            if answer is None or answer.code in PASSES:
+            if answer.code in PASSES:
                 full[post.envelope.to] = time.monotonic() + FULL_S
-            if answer is not None:
-                under_way.append((post, answer))
+            under_way.append((post, answer))
         with anyio.move_on_after(ANSWER_S):
             for _, answer in under_way:
                 await answer.there.wait()
@@ -108,7 +116,10 @@ class Intake:
         if any(post.envelope.sender for post, _ in done):
             await self._uses_files(agent)
         await anyio.to_thread.run_sync(self._finish, agent, source, done)
-        return more and bool(done or rejects or not posts), len(done) < len(posts) or bool(full)
+        if len(done) < len(posts):
+            self._posting.look_again(agent, source)
+            return False, True
+        return more, bool(full)
 
     def _full_now(self, agent: str) -> dict[str, float]:
         """Receivers that took no more from this sender a moment ago, and until when they are not tried."""
@@ -119,8 +130,8 @@ class Intake:
             del self._full[idle]
         return full
 
-    async def _route(self, agent: str, source: str, post: Post) -> _Answer | None:
-        """Hand a post to the router, as its sender's; None where a fault of ours met it: it stays."""
+    async def _route(self, agent: str, source: str, post: Post) -> _Answer:
+        """Hand a post to the router, as its sender's."""
         envelope = post.envelope
         answer = _Answer(envelope.id)
         session = Session(PeerCaller(0), answer, owner=agent, claimed=source == SORTED)
@@ -131,7 +142,8 @@ class Intake:
                 await work
         except Exception as error:
             log.error("post_failed", agent=agent, file=post.called, exc_info=error)
-            return None
+            why = f"a fault of the bus itself ({type(error).__name__}); it is in the log"
+            answer.fail(self._supervisor, agent, why)
         return answer
 
     def _is_final(self, post: Post, answer: _Answer) -> bool:

@@ -6,6 +6,7 @@
 Notifications are hints that save time; nothing is lost without them. Nobody wakes while no folder is in use.
 """
 
+import contextlib
 import os
 import stat
 import time
@@ -31,7 +32,7 @@ from interlock.protocol.names import COORDINATOR, why_not_agent
 
 log = structlog.get_logger("post_office")
 AGAIN_S = 0.25  # what met a limit is tried again so soon
-SENDERS_AT_ONCE = 16
+SENDERS_AT_ONCE = 8
 RENAMED_MAX = 4_096  # names seen as they were renamed into place; the others are told by their times
 FRESH_NS = 2_000_000_000  # a directory that changed so short a time ago may change again within one tick of its clock
 SWEEP_S = 3_600.0
@@ -225,6 +226,9 @@ class PostOffice:
                 if not stamp or known.get(name) != (outer[0], *stamp) or stamp[1] > fresh_ns:
                     found.append((agent, name if stamp else "new"))
                 known[name] = (outer[0], *stamp)
+        with contextlib.suppress(OSError):
+            if os.listdir(self.folders.path(COORDINATOR) / SORTED):
+                found.append((COORDINATOR, "new"))
         return found
 
 

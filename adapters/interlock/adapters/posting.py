@@ -29,7 +29,7 @@ from interlock.protocol.post import read_post, sender_of, too_large
 log = structlog.get_logger("posting")
 OUT, SORTED = "out", "sorted"
 LOOKED_MAX = 2_048  # files of one sender that one look remembers …
-SOURCES_LOOKED_MAX = 32  # … and of how many senders
+LOOKED_TOGETHER_MAX = 32_768  # … and of all together
 LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
 HALF_MAX = 16_384  # files under way that are remembered; the others are looked at again and again
@@ -155,20 +155,24 @@ class Posting:
         at, close = _source(folder, agent, source)
         try:
             waiting = self._look(agent, source, at)
-            looks, size = 0, 0
+            looks, size, stay = 0, 0, False
             while waiting and looks < LOOKS_MAX and len(posts) < POSTS_AT_ONCE and size < BYTES_AT_ONCE:
                 found = waiting.popleft()
                 looks += 1
                 read = self._judge(folder, at, found, agent, is_whole=source == SORTED)
                 if isinstance(read, Reject):
                     rejects.append(read)
-                elif read is not None and read.envelope.to not in full:
+                elif read is not None and read.envelope.to in full:
+                    stay = True
+                elif read is not None:
                     posts.append(read)
                     size += found.size
             if close and not waiting and not posts:
                 with contextlib.suppress(OSError):  # not empty
                     os.rmdir(agent, dir_fd=folder[SORTED])
-            return posts, rejects, bool(waiting)
+            if stay:
+                self.look_again(agent, source)
+            return posts, rejects, bool(waiting or posts or rejects)
         finally:
             if close:
                 os.close(at)
@@ -179,9 +183,13 @@ class Posting:
         if not waiting:
             waiting = deque(oldest(at, LOOKED_MAX, self._is_new if source == SORTED else self._wanted))
         self._looked[agent, source] = waiting
-        if len(self._looked) > SOURCES_LOOKED_MAX:
+        while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
             del self._looked[next(iter(self._looked))]
         return waiting
+
+    def look_again(self, agent: str, source: str) -> None:
+        """Something of what was read stays: the next look begins with it, so that nothing overtakes it."""
+        self._looked.pop((agent, source), None)
 
     def _done(self, agent: str, found: Found) -> None:
         self._half.pop((found.device, found.inode), None)

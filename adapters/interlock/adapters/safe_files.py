@@ -7,10 +7,13 @@ import errno
 import heapq
 import os
 import stat
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+TICK_NS = 10_000_000  # the clock of file times may be so far behind
 
 
 class Unsafe(Exception):
@@ -90,16 +93,27 @@ def look_at(name: str, at: int) -> Found | None:
 
 
 def oldest(directory: int, limit: int, wanted: Callable[[Found], bool] = lambda _: True) -> list[Found]:
-    """The `limit` oldest entries that are wanted, the oldest first. What it keeps in memory does not grow."""
+    """The `limit` oldest entries that are wanted, the oldest first. What it keeps in memory does not grow.
 
-    def entries() -> "os._ScandirIterator[str]":
-        return os.scandir(directory)
+    Of two files that come while a directory is read, the second may be seen without the first: then it is read again,
+    so that nothing is taken before what came before it.
+    """
+    begun_ns = time.time_ns()
+    found = _oldest(directory, limit, wanted)
+    if any(each.ctime_ns >= begun_ns - TICK_NS for each in found):
+        last = _age(found[-1])
+        found = [each for each in _oldest(directory, limit, wanted) if _age(each) <= last]
+    return found
 
-    with entries() as found:
-        looked = (look_at(entry.name, directory) for entry in found)
-        return heapq.nsmallest(
-            limit, (each for each in looked if each is not None and wanted(each)), key=lambda e: (e.mtime_ns, e.name)
-        )
+
+def _oldest(directory: int, limit: int, wanted: Callable[[Found], bool]) -> list[Found]:
+    with os.scandir(directory) as entries:
+        looked = (look_at(entry.name, directory) for entry in entries)
+        return heapq.nsmallest(limit, (each for each in looked if each is not None and wanted(each)), key=_age)
+
+
+def _age(found: Found) -> tuple[int, str]:
+    return found.mtime_ns, found.name
 
 
 def read_file(found: Found, at: int, bytes_max: int) -> bytes:

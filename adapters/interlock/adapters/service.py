@@ -43,6 +43,7 @@ from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
+SWITCH_S = 0.001  # a thread that looks through a great folder does not make the loop wait 5 ms at each call
 CONFIG_BYTES_MAX = 1024 * 1024
 
 
@@ -225,6 +226,7 @@ def serve(home: Home, *, ready: Callable[[], None], pretty: bool, umask: int = -
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
     configure_logs(home.logs / "supervisor.log", pretty=pretty)
     _raise_open_files()
+    sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
 
