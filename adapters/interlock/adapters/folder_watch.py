@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import structlog
 
 log = structlog.get_logger("folder_watch")
@@ -98,14 +99,14 @@ class Watchfiles:
         self._hear = hear
         self._root = root
         self._task: asyncio.Task[None] | None = None
+        self._stop = anyio.Event()
         self.works = True
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        self._stop.set()  # not by cancelling: its thread looks at this, and at nothing else
 
     def add(self, path: Path, mask: int, *, file: bool = False) -> None:
         del path, mask, file
@@ -118,7 +119,12 @@ class Watchfiles:
             from watchfiles import awatch
 
             async for changes in awatch(
-                self._root, watch_filter=None, step=_STEP_MS, rust_timeout=60_000, raise_interrupt=False
+                self._root,
+                watch_filter=None,
+                step=_STEP_MS,
+                rust_timeout=60_000,
+                raise_interrupt=False,
+                stop_event=self._stop,
             ):
                 for path in {Path(changed) for _, changed in changes}:
                     self._hear(path.parent, path.name, False)

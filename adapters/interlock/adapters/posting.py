@@ -29,7 +29,8 @@ from interlock.protocol.post import read_post, sender_of, too_large
 log = structlog.get_logger("posting")
 OUT, SORTED = "out", "sorted"
 LOOKED_MAX = 2_048  # files of one sender that one look remembers …
-LOOKED_TOGETHER_MAX = 32_768  # … and of all together
+SORTED_LOOKED_MAX = 16_384  # … of the coordinator's folder …
+LOOKED_TOGETHER_MAX = 65_536  # … and of all together
 LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
 HALF_MAX = 16_384  # files under way that are remembered; the others are looked at again and again
@@ -131,7 +132,8 @@ class Posting:
 
     def _sort(self, folder: Folder) -> tuple[list[str], list[Reject], bool]:
         at = folder["new"]
-        looked = oldest(at, POSTS_A_LOOK, self._wanted)
+        waiting = self._look(COORDINATOR, "new", at, SORTED_LOOKED_MAX)
+        looked = [waiting.popleft() for _ in range(min(len(waiting), POSTS_A_LOOK))]
         rejects: list[Reject] = []
         for found in looked:
             read = self._judge(folder, at, found, "")
@@ -145,7 +147,7 @@ class Posting:
                 finally:
                     os.close(queue)
                 self._done(folder.agent, found)
-        return os.listdir(folder[SORTED]), rejects, len(looked) == POSTS_A_LOOK
+        return os.listdir(folder[SORTED]), rejects, bool(waiting) or len(looked) == POSTS_A_LOOK
 
     def _read(
         self, folder: Folder, agent: str, source: str, full: Container[str]
@@ -154,7 +156,7 @@ class Posting:
         rejects: list[Reject] = []
         at, close = _source(folder, agent, source)
         try:
-            waiting = self._look(agent, source, at)
+            waiting = self._look(agent, source, at, LOOKED_MAX)
             looks, size, stay = 0, 0, False
             while waiting and looks < LOOKS_MAX and len(posts) < POSTS_AT_ONCE and size < BYTES_AT_ONCE:
                 found = waiting.popleft()
@@ -177,11 +179,11 @@ class Posting:
             if close:
                 os.close(at)
 
-    def _look(self, agent: str, source: str, at: int) -> deque[Found]:
+    def _look(self, agent: str, source: str, at: int, limit: int) -> deque[Found]:
         """What one look has found and nobody has read yet; a new look where that is nothing."""
         waiting = self._looked.pop((agent, source), None)
         if not waiting:
-            waiting = deque(oldest(at, LOOKED_MAX, self._is_new if source == SORTED else self._wanted))
+            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else self._wanted))
         self._looked[agent, source] = waiting
         while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
             del self._looked[next(iter(self._looked))]
@@ -199,7 +201,10 @@ class Posting:
         self, folder: Folder, at: int, found: Found, owner: str, *, is_whole: bool = False
     ) -> Post | Reject | None:
         """Read one file, or put it aside; None where it may still be written."""
-        called = _called(found.name)
+        now = look_at(found.name, at)
+        if now is None:  # taken back since
+            return None
+        found, called = now, _called(found.name)
         try:
             if found.why_not:
                 raise BadEnvelope(Code.BAD_MESSAGE, found.why_not)
