@@ -123,7 +123,6 @@ class Watchfiles:
                 watch_filter=None,
                 step=_STEP_MS,
                 rust_timeout=60_000,
-                raise_interrupt=False,
                 stop_event=self._stop,
             ):
                 for path in {Path(changed) for _, changed in changes}:
