@@ -248,7 +248,7 @@ def test_a_folder_that_is_removed_is_made_again_with_what_is_unread(bus: Bus) ->
     assert (moved / "new" / letter.name).exists()
 
 
-@pytest.mark.parametrize("part", ["", "new", "out", "tmp", "relay"])
+@pytest.mark.parametrize("part", ["", "new", "out", "relay"])
 def test_a_folder_swapped_for_a_link_leads_nowhere_and_works_again_once_it_is_put_back(bus: Bus, part: str) -> None:
     # given
     name = f"swapped-{part or 'all'}"

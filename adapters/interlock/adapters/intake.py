@@ -19,8 +19,8 @@ from interlock.adapters.callers import PeerCaller
 from interlock.adapters.folders import Folder, Folders
 from interlock.adapters.inbox_files import Delivery
 from interlock.adapters.posting import SORTED, Post, Posting, Reject
+from interlock.adapters.stream_session import Doorkeeper
 from interlock.coordinator.ids import new_id
-from interlock.coordinator.router import Router
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import REGISTRY
@@ -73,11 +73,10 @@ class _Answer:
 class Intake:
     """One per bus."""
 
-    def __init__(
-        self, supervisor: Supervisor, router: Router, folders: Folders, delivery: Delivery, posting: Posting
-    ) -> None:
-        self._supervisor = supervisor
-        self._router = router
+    def __init__(self, doorkeeper: Doorkeeper, folders: Folders, delivery: Delivery, posting: Posting) -> None:
+        self._supervisor = doorkeeper.supervisor
+        self._router = doorkeeper.router
+        self._on_connect = doorkeeper.on_connect
         self._folders = folders
         self._delivery = delivery
         self._posting = posting
@@ -136,6 +135,7 @@ class Intake:
         answer = _Answer(envelope.id)
         session = Session(PeerCaller(0), answer, owner=agent, claimed=source == SORTED)
         session.agent = agent
+        self._on_connect(session)  # a changed configuration counts for it as for any other
         try:
             work = self._router.hear(session, envelope)
             if work is not None:

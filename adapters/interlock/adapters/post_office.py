@@ -48,7 +48,7 @@ class PostOffice:
         self._supervisor = doorkeeper.supervisor
         self._delivery = Delivery(self._supervisor, self.folders)
         self._posting = Posting(self.folders)
-        self._intake = Intake(self._supervisor, doorkeeper.router, self.folders, self._delivery, self._posting)
+        self._intake = Intake(doorkeeper, self.folders, self._delivery, self._posting)
         self._watch = folder_watch(self._hear, self.folders.root)
         self._relays = RelayDoor(doorkeeper, self.folders, self._watch)
         self._letters: dict[str, bool] = {}  # agent → also look at what lies there
@@ -73,19 +73,27 @@ class PostOffice:
 
     # --- life ---------------------------------------------------------------------------------
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve until cancelled. A fault of ours in here is logged, and costs the rest of the bus nothing."""
         self._prepare(COORDINATOR)
         self._watch.start()
         try:
-            self._look_everywhere()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._bring_letters)
-                tasks.start_soon(self._take_posts)
-                tasks.start_soon(self._scan_for_ever)
-                tasks.start_soon(self._relays.run)
+            while True:
+                try:
+                    await self._serve()
+                except Exception as error:
+                    log.error("post_office_failed", exc_info=error)
+                await anyio.sleep(SCAN_MS / 1000)
         finally:
             self._watch.stop()
             self._relays.close()
+
+    async def _serve(self) -> None:
+        self._look_everywhere()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._bring_letters)
+            tasks.start_soon(self._take_posts)
+            tasks.start_soon(self._scan_for_ever)
+            tasks.start_soon(self._relays.run)
 
     async def _bring_letters(self) -> None:
         while True:

@@ -186,7 +186,7 @@ class Posting:
             waiting = deque(oldest(at, limit, self._is_new if source == SORTED else self._wanted))
         self._looked[agent, source] = waiting
         while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
-            del self._looked[next(iter(self._looked))]
+            self._looked.pop(next(iter(self._looked)), None)
         return waiting
 
     def look_again(self, agent: str, source: str) -> None:
@@ -264,7 +264,7 @@ class Posting:
     def forget(self) -> None:
         """What has been at rest for much longer than it may be is not there any more."""
         past = time.monotonic() - 3 * HALF_WRITTEN_MS / 1000
-        self._half = {key: half for key, half in self._half.items() if half.since_s > past}
+        self._half = {key: half for key, half in list(self._half.items()) if half.since_s > past}
         self._stuck.clear()  # perhaps it can be done now
 
 
