@@ -67,7 +67,7 @@ def test_windows_and_spared_daemons_reach_the_server_s_definition() -> None:
         ('[bus]\nspare = ["/usr/bin/watchman"]\n', 2, "a program's name"),
         ('[resources.a]\nspare = ["x"]\n', 2, "it belongs under [bus]"),
         (SERVER + 'terminal = "screen"\n', 4, "'screen' is unknown"),
-        ('[bus]\ninbox_files = "all"\n', 2, "is not in this version"),
+        ('[bus]\ninbox_files = "some"\n', 2, "'some' is unknown"),
         ("[resources]\na = 3\n", 2, "'a' must be a table"),
         ("bus = 3\n", 1, "'bus' must be a table"),
         ('# a shop\n[resources."a b"]\n', 2, "is no resource name"),

@@ -37,7 +37,7 @@ def test_its_records_make_the_world_that_it_had() -> None:
         world.apply(records.decode(row.body))
         world.hash = row.hash.hex()
     snapshot = msgspec.json.decode(LINES[-1], type=World)
-    assert as_bytes(world) == as_bytes(snapshot)
+    assert as_bytes(msgspec.structs.replace(world, letters=0)) == as_bytes(snapshot)  # 0.1 did not number letters
     assert [str(unit.state) for unit in world.resources["machine/gpu"].units] == ["draining", "held"]
 
 

@@ -11,8 +11,11 @@ from tests.coordinator.virtual_time import VirtualClock
 from interlock.coordinator import journal as journal_module
 from interlock.coordinator.config import Config
 from interlock.coordinator.journal import Journal
+from interlock.coordinator.records import Entry
 from interlock.coordinator.world import World
 from interlock.protocol import limits
+from interlock.protocol.messages import Revoked
+from interlock.protocol.outcome import Send
 
 pytestmark = pytest.mark.anyio
 KEYS = ("machine/r", "machine/gpu", "machine/other")
@@ -50,6 +53,17 @@ async def converse(bus: Bus, chance: random.Random, turns: int) -> None:
         if chance.random() < 0.1:
             await anyio.sleep(chance.choice([1, 130, 400]))
     await settled()
+
+
+async def test_letters_have_numbers_that_never_repeat_and_follow_the_log() -> None:
+    """They name files: one that repeats would pass for read, one behind a restored log for an older one."""
+    send = Send("a", Revoked("x", "machine/x", "r", "why"))
+    world, entry = World(), Entry("machine/x", outbox=(send, send, send))
+    world.seq = 41
+    numbers = [letter.seq for _, letter in world.project(1, 1, 0, entry)]
+    world.seq = 100
+    numbers += [letter.seq for _, letter in world.project(1, 2, 0, entry)]
+    assert numbers == [41, 42, 43, 100, 101, 102]
 
 
 @pytest.mark.parametrize("seed", range(12))

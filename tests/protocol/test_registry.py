@@ -16,6 +16,7 @@ from interlock.protocol.registry import (
     AgentCut,
     AgentJoined,
     AgentLeft,
+    AgentUsesFiles,
     Expire,
     Join,
     Leave,
@@ -41,6 +42,8 @@ ANN = Agent("ann", 1, 1_000, CLAUDE, "claude (pid 4121)", "/a")
 FREE = Agent("ann", 1, 1_000)
 GONE = Agent("ann", 3, 1_000, CLAUDE, gone=True, why="it left")
 BOB = Agent("bob", 1, 1_000, CLAUDE, "claude (pid 4121)", "/b")
+FILES = Agent("ann", 1, 1_000, files=True)
+GONE_FILES = Agent("ann", 3, 1_000, gone=True, why="it left", files=True)
 EMPTY = Registry()
 BOX = Agent("ann", 1, 1_000, session="s1", bound_to="a session of its own")
 UNTIL = Deadline("boot", 15_000)
@@ -63,6 +66,10 @@ TABLE: list[tuple[str, Registry, RegistryCommand, tuple[RegistryEvent, ...], typ
     ("again without a process is the same",        registry(ANN), Join("ann"),                        (),                                                Joined),
     ("from another worktree it has moved",         registry(ANN), Join("ann", CLAUDE, "c", "/b"),     (AgentBound("ann", CLAUDE, "claude (pid 4121)", "/b"),), Joined),
     ("binding where none was bound is the same",   registry(FREE), Join("ann", CLAUDE, "c"),          (AgentBound("ann", CLAUDE, "c"),),                 Joined),
+    ("it uses its folder from now on",             registry(FREE), Join("ann", files=True),           (AgentUsesFiles("ann"),),                          Joined),
+    ("which it did already",                       registry(FILES), Join("ann", files=True),          (),                                                Joined),
+    ("a new name uses its folder at once",         EMPTY,         Join("ann", files=True),            (AgentJoined(Agent("ann", 1, 5_000)), AgentUsesFiles("ann")), Joined),
+    ("its next incarnation uses it still",         registry(GONE_FILES), Join("ann"),                 (AgentJoined(Agent("ann", 4, 5_000, files=True)),), Joined),
     ("another process while the first lives",      registry(ANN), Join("ann", OTHER, known=Presence.ALIVE), (),                                          Refused),
     ("another process while nobody can tell",      registry(ANN), Join("ann", OTHER, known=Presence.UNKNOWN), (),                                        Refused),
     ("another process after the first has gone",   registry(ANN), Join("ann", OTHER, known=Presence.GONE), (AgentLeft("ann", 1, "its process is gone", 5_000), AgentJoined(Agent("ann", 2, 5_000, OTHER))), Joined),

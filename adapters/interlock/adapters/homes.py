@@ -39,6 +39,13 @@ def short_path(root: str) -> str:
     return f"/tmp/interlock-{os.getuid()}/{sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
+def shows_only_folders(root: str) -> bool:
+    """A container's view of a home: inbox folders that were mounted, and nothing else. No bus is begun in it."""
+    if not os.path.isdir(os.path.join(root, "inboxes")):
+        return False
+    return not any(os.path.exists(os.path.join(root, name)) for name in ("bus.lock", "bus.db", "launches"))
+
+
 def default_root() -> str:
     """The home of a user who has set none: what platformdirs calls the user state directory, on Linux unimported."""
     if sys.platform == "linux":

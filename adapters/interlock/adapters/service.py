@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
@@ -27,6 +28,7 @@ from interlock.adapters.home_config import read_config
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
+from interlock.adapters.post_office import PostOffice
 from interlock.adapters.process import identify, send_signal
 from interlock.adapters.sqlite import SqliteStore
 from interlock.adapters.sqlite_copy import SqliteCopy
@@ -50,6 +52,7 @@ from interlock.protocol.codes import Exit
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
 LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
+SWITCH_S = 0.001  # a thread that looks through a great folder does not make the loop wait 5 ms at each call
 
 
 class CannotServe(Exception):
@@ -162,7 +165,8 @@ class Service:
                     doorkeeper, path = self._door, self._home.socket()
                     door = UnixDoor(path, doorkeeper, self._inherited)
                     await tasks.start(door.serve)
-                    self._lock.write(pid=me.pid, start_ticks=me.start_ticks, boot=me.boot, socket=str(path))
+                    tasks.start_soon(self._post_office.run)
+                    self._lock.write(**msgspec.to_builtins(me), socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
                     swept = sweep(self._home, journal.world, config.keep)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
@@ -192,6 +196,7 @@ class Service:
         desk.joiner = router
         desk.copy = partial(SqliteCopy, self._home)
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
+        supervisor.mail = self._post_office = PostOffice(self._home.root, self._door)
         return supervisor
 
     def _go_down(self, supervisor: Supervisor) -> Callable[[bool], None]:
@@ -276,6 +281,7 @@ def serve(
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
     configure_logs(home.logs / "supervisor.log", pretty=pretty)
     _raise_open_files()
+    sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask, inherited)
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
 

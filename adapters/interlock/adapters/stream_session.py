@@ -41,11 +41,21 @@ class Doorkeeper:
 
 
 class StreamSession(asyncio.Protocol):
-    """One connection. Args: admit: says who is at the other end, or None: then it is closed at once."""
+    """One connection.
 
-    def __init__(self, keeper: Doorkeeper, admit: Callable[[asyncio.Transport], Caller | None]) -> None:
+    Args:
+        admit: says who is at the other end, or None: then it is closed at once.
+        owner, claimed: as the session has them.
+    """
+
+    def __init__(
+        self, keeper: Doorkeeper, admit: Callable[[asyncio.Transport], Caller | None], *, owner: str = "",
+        claimed: bool = False,
+    ) -> None:  # fmt: skip
         self._keeper = keeper
         self._admit = admit
+        self._owner = owner
+        self._claimed = claimed
         self._buffer = bytearray()
         self._lines: deque[bytes] = deque()
         self._busy = False  # a line is being answered that others must wait for
@@ -59,7 +69,7 @@ class StreamSession(asyncio.Protocol):
         if caller is None or len(self._keeper.supervisor.sessions) >= self._keeper.sessions_max:
             self._transport.abort()
             return
-        self._session = Session(caller, self)
+        self._session = Session(caller, self, owner=self._owner, claimed=self._claimed)
         self._keeper.supervisor.sessions.add(self._session)
         self._keeper.on_connect(self._session)
 

@@ -14,7 +14,6 @@ from interlock.protocol.names import nearest, why_not_resource
 KNOWN_HOSTS = (
     "claude", "codex", "gemini", "opencode", "copilot", "cursor-agent", "Runner.Worker", "gitlab-runner",
 )  # fmt: skip
-BUS_LATER = {"inbox_files": "inbox folders"}
 
 _BUS_TIMES = {
     "poll_every": 180_000,
@@ -49,6 +48,7 @@ class Config(msgspec.Struct, frozen=True):
         time_max: the longest declared time during which a silent poll does not count.
         keep: how long the log and read messages are kept.
         hosts: further agent clients whose process an agent is bound to; claude, codex, gemini and others are known.
+        all_files: every agent's messages go into its inbox folder, not only those of agents that use one.
     """
 
     poll_every: int = _BUS_TIMES["poll_every"]
@@ -63,6 +63,7 @@ class Config(msgspec.Struct, frozen=True):
     resources: dict[str, Definition] = {}
     state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
     suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
+    all_files: bool = False
 
     def definition(self, key: str, known: Definition | None = None) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
@@ -114,10 +115,15 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     if home is not None and "bus" in table:
         reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", "bus", "")
     bus = reader.table(table, "bus", "")
-    reader.known(bus, {*_BUS_TIMES, "hosts", "spare"}, "bus", BUS_LATER)
+    reader.known(bus, {*_BUS_TIMES, "hosts", "inbox_files", "spare"}, "bus")
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
-    config = home or msgspec.structs.replace(Config(hosts=hosts, spare=reader.spare(bus)), **times)
+    files = bus.get("inbox_files", "used")
+    if files not in ("used", "all"):
+        reader.fail(f'inbox_files = {files!r} is unknown: "used" or "all"', "bus", "inbox_files")
+    config = home or msgspec.structs.replace(
+        Config(hosts=hosts, spare=reader.spare(bus), all_files=files == "all"), **times
+    )
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:
         raise ConfigError(f"{file}: {len(declared)} resources are declared, at most {RESOURCES_DECLARED_MAX} can be")

@@ -9,9 +9,10 @@ import msgspec
 
 from interlock.coordinator import views
 from interlock.coordinator.forgetting import forget
-from interlock.coordinator.identify import identify
+from interlock.coordinator.identify import Found, identify
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.log_care import back_up, verify
+from interlock.coordinator.mail import NoFolder
 from interlock.coordinator.naming import Names
 from interlock.coordinator.repositories import NoRepositories, Repositories
 from interlock.coordinator.session import Frame, Session
@@ -45,7 +46,9 @@ _controls = msgspec.json.Decoder(Control)
 class Joiner(Protocol):
     """The part of the router that the desk needs."""
 
-    def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> Awaitable[FromBus]: ...
+    def join(
+        self, session: Session, name: str, *, pid: int = 0, takeover: bool = False, files: bool = False
+    ) -> Awaitable[FromBus]: ...
 
 
 class Desk:
@@ -72,12 +75,15 @@ class Desk:
         session.worktree = session.caller.worktree(hello.cwd) if hello.cwd else ""
         found = identify(
             supervisor.world.registry,
-            agent=hello.agent,
-            how=hello.how or "given",
+            agent=hello.agent or session.owner,
+            how="owner of the inbox folder" if session.owner else hello.how or "given",
             ancestors=[] if hello.agent else session.caller.ancestors(),
             worktree=session.worktree,
             user=hello.user,
         )
+        if session.owner and found.agent != session.owner:
+            why = f"this comes through the inbox folder of {session.owner}: it cannot speak as {found.agent}"
+            found = Found(why=why, code=Code.CAPABILITY_DENIED)
         session.agent, session.how = found.agent, found.how
         if supervisor.recovery and found.agent not in self._told:
             self._told.add(found.agent)
@@ -287,15 +293,24 @@ class Desk:
 
     # --- answers that take a moment -----------------------------------------------------------
     async def _join(self, session: Session, message_id: str, question: control.JoinBus) -> None:
-        name = question.agent or session.worktree.rpartition("/")[2]
+        name = question.agent or session.owner or session.worktree.rpartition("/")[2]
         if not name:
             why = "give a name: bus join NAME (outside of a git worktree there is no folder to take it from)"
             self._say(session, message_id, Refused(Code.BAD_MESSAGE, why))
             return
-        joining = self.joiner.join(session, name, pid=question.pid, takeover=question.takeover)
+        if session.owner not in {"", name}:
+            why = f"this comes through the inbox folder of {session.owner}: it cannot join as {name}"
+            self._say(session, message_id, Refused(Code.CAPABILITY_DENIED, why))
+            return
+        joining = self.joiner.join(session, name, pid=question.pid, takeover=question.takeover, files=question.files)
         if question.session:
             joining = self._supervisor.attendance.join(session, name, question.session, joining)
         body = await joining
+        if isinstance(body, Joined) and question.files:
+            try:
+                body = msgspec.structs.replace(body, folder=self._supervisor.mail.use(name))
+            except NoFolder as error:
+                body = msgspec.structs.replace(body, note=str(error))
         if isinstance(body, Joined):
             session.agent, session.how, session.incarnation = body.agent, "joined just now", body.incarnation
         self._supervisor.say(session, message_id, body)

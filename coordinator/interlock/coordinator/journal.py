@@ -196,7 +196,7 @@ class Journal:
             if staged.state is not None or staged.entry.actor == SUPERVISOR:
                 world.take(staged.entry, staged.state)
             staged.letters = world.project(at_ms, head.index, number, staged.entry)
-        world.seq, world.index, world.hash = row.last_seq, row.index, row.hash.hex()
+        world.index, world.hash = row.index, row.hash.hex()
         written, size = self._since_snapshot
         self._since_snapshot = (written + 1, size + len(body))
         for staged in batch:

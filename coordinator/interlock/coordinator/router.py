@@ -129,19 +129,24 @@ class Router:
 
     # --- who ------------------------------------------------------------------------------
     def _sender(self, session: Session, envelope: Envelope) -> str:
-        sender = envelope.sender or session.agent
+        only = session.owner or session.agent
+        sender = envelope.sender or only
         if not sender:
             raise No(Code(session.nobody.code), session.nobody.why)
         if sender.lower() in RESERVED:
             raise No(Code.CAPABILITY_DENIED, f"nothing but the bus may speak as {sender!r}: use your own name")
-        if session.agent and sender != session.agent:
-            raise No(Code.CAPABILITY_DENIED, f"this session is {session.agent}'s: it cannot speak as {sender}")
+        if only and sender != only:
+            raise No(Code.CAPABILITY_DENIED, f"this session is {only}'s: it cannot speak as {sender}")
         return sender
 
-    async def join(self, session: Session, name: str, *, pid: int = 0, takeover: bool = False) -> FromBus:
+    async def join(
+        self, session: Session, name: str, *, pid: int = 0, takeover: bool = False, files: bool = False
+    ) -> FromBus:
         """Register a name, bound to what its caller runs under."""
         supervisor = self._supervisor
         bound = session.caller.bind_to(pid) if pid else session.caller.binding(supervisor.config.hosts)
+        if takeover and session.claimed:
+            return Refused(Code.CAPABILITY_DENIED, "a name is not taken over through a file: do it outside the sandbox")
         if pid == 1:
             return Refused(Code.BAD_MESSAGE, "process 1 is everybody's ancestor: bind to a process of your own")
         if pid and bound is None:
@@ -158,7 +163,7 @@ class Router:
         secret = session.secret if program and process is None else ""
         join = Join(
             name, process, label, session.worktree, takeover, presence,
-            session=secret, program=program, ours=ours, idle=not supervisor.resources_of(name),
+            session=secret, program=program, ours=ours, idle=not supervisor.resources_of(name), files=files,
         )  # fmt: skip
         body = await supervisor.ask(REGISTRY, lambda id_: msgspec.structs.replace(join, id=id_))
         if isinstance(body, Joined) and not body.bound_to:
@@ -217,6 +222,8 @@ class Router:
         if isinstance(message, Status):
             self._supervisor.say(session, message_id, self._desk.status_text(session, message.resource))
             return None
+        if isinstance(message, Grant) and session.claimed:
+            raise No(Code.CAPABILITY_DENIED, "a file cannot carry GRANT, for it only says whose it is: use bus send")
         if isinstance(message, Grant):
             why = "controllers come with a later version: RELEASE serves the queue, HANDOVER names who is next"
             raise No(Code.CAPABILITY_DENIED, why)

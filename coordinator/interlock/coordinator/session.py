@@ -47,10 +47,18 @@ class Door(Protocol):
 
 
 class Session:
-    """One connection, made by its door. Args: caller: what the door can prove of the other end."""
+    """One connection, made by its door.
 
-    def __init__(self, caller: Caller, door: Door) -> None:
+    Args:
+        caller: what the door can prove of the other end.
+        owner: the only agent that it can speak as, where the door itself says so: whose inbox folder it came through.
+        claimed: who it says that it is, is only said, in a file: that is not enough for a grant or a takeover.
+    """
+
+    def __init__(self, caller: Caller, door: Door, *, owner: str = "", claimed: bool = False) -> None:
         self.caller = caller
+        self.owner = owner
+        self.claimed = claimed
         self.agent = ""
         self.how = ""
         self.nobody = Refused(Code.BAD_MESSAGE, "name the sender: --as NAME, or from in the envelope")

@@ -22,6 +22,7 @@ from interlock.coordinator.dispatcher import Dispatcher
 from interlock.coordinator.effects import Effects
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
+from interlock.coordinator.mail import Mail, NoMail, touched
 from interlock.coordinator.records import Entry, SupervisorEvent, WentDown
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.states import Found, NoStates, States
@@ -74,6 +75,7 @@ class Supervisor:
         self.clock = clock
         self.config = config
         self.effects = effects
+        self.mail: Mail = NoMail()
         self.pid = pid
         self.states = states or NoStates()
         self.recovery = ""  # what every agent is told once: why, and what is to be done
@@ -250,6 +252,8 @@ class Supervisor:
                 self._push(self._runs[send.run], send.to, send.body, new_id())
         for agent, letter in staged.letters if staged is not None else ():
             self.news(agent, letter)
+        for agent in touched(address, outcome, staged):
+            self.mail.changed(agent)
         for order in outcome.steps:
             assert isinstance(order, Order)
             self.effects.begin(address, order)

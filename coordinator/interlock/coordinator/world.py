@@ -31,6 +31,7 @@ class World(msgspec.Struct):
 
     Args:
         seq: number of the last event. index, hash, term: of the last record.
+        letters: number of the last message of the coordinator: that of its event, or one more than the one before.
         ids: recent message ids and the digest of what came with each.
         idle: keys of resources that nobody has or wants, the one that has been so longest first.
         bus: names the journal. lost: why a recovery is under way; empty: none is.
@@ -45,6 +46,7 @@ class World(msgspec.Struct):
     index: int = 0
     term: int = 0
     hash: str = ""
+    letters: int = 0
     bus: str = ""
     lost: str = ""
 
@@ -61,10 +63,10 @@ class World(msgspec.Struct):
 
     def apply(self, record: Record) -> None:
         """Replay: fold every entry, then what follows from it."""
+        self.seq = record.first_seq - 1
         for number, entry in enumerate(record.entries):
             self._fold(entry)
             self.project(record.at_ms, record.index, number, entry)
-        self.seq = record.first_seq + sum(len(entry.events) for entry in record.entries) - 1
         self.index, self.term = record.index, record.term
 
     def take(self, entry: Entry, state: State | None) -> None:
@@ -77,7 +79,8 @@ class World(msgspec.Struct):
             self.registry = state
 
     def project(self, at_ms: int, index: int, number: int, entry: Entry) -> list[tuple[str, Letter]]:
-        """Put an entry's messages into the inboxes; returns which letters are new, and whose."""
+        """Count an entry's events, and put its messages into the inboxes; returns which letters are new, and whose."""
+        self.seq += len(entry.events)
         self.ids.update(entry.causes)
         if len(self.ids) > IDS_REMEMBERED + IDS_SLACK:  # many at once: a dict is slow to give up its first, one by one
             self.ids = dict(islice(self.ids.items(), IDS_SLACK, None))
@@ -86,7 +89,9 @@ class World(msgspec.Struct):
                 self.inboxes[gone.to] = inboxes.withdraw(self.inboxes[gone.to], gone.slot)
         letters = []
         for n, send in enumerate(entry.outbox):
-            letter = Letter(message_id(at_ms, index, number, n), COORDINATOR, at_ms, send.body, send.slot)
+            self.letters = max(self.letters + 1, self.seq)  # never twice, nor behind the log, whatever is restored
+            id_ = message_id(at_ms, index, number, n)
+            letter = Letter(id_, COORDINATOR, at_ms, send.body, send.slot, seq=self.letters)
             self.inboxes[send.to] = inboxes.put(self.inbox(send.to), letter)
             letters.append((send.to, letter))
         return letters

@@ -46,10 +46,9 @@ def format_answer(body: FromBus) -> str:
             return f"CANCELLED {resource}" + (f" {why}" if why else "")
         case Admitted(resource, _, fence):
             return f"ADMITTED {resource} (fence {fence})"
-        case Joined(agent, _, bound_to, _, note):
-            return f"JOINED {agent} - " + (
-                f"bound to {bound_to}" if bound_to else f"not bound{f': {note}' if note else ''}"
-            )
+        case Joined(agent, _, bound_to, _, note, folder):
+            bound = f"bound to {bound_to}" if bound_to else f"not bound{f': {note}' if note else ''}"
+            return f"JOINED {agent} - {bound}" + (f"\nfolder: {folder}" if folder else "")
         case Left(agent, why):
             return f"LEFT {agent} - {why}"
         case Sent(to, id_, state):

@@ -20,12 +20,14 @@ class JoinBus(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOIN"):
         pid: bind to this process instead of the nearest host.
         session: secret of a program that is this agent itself, the same over all its connections: binds to its process,
             and where that cannot be seen to its connections (ADR 18).
+        files: use the agent's inbox folder from now on; the answer names it.
     """
 
     agent: str = ""
     pid: int = 0
     takeover: bool = False
     session: str = ""
+    files: bool = False
 
 
 class LeaveBus(msgspec.Struct, frozen=True, omit_defaults=True, tag="LEAVE"):

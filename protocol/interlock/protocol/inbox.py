@@ -17,7 +17,7 @@ replace = msgspec.structs.replace
 
 
 class Letter(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "from"}):
-    """One message as it lies in an inbox. `seq` orders it among all messages of the bus."""
+    """One message as it lies in an inbox. `seq` orders it among all messages of the bus, and names its file."""
 
     id: str
     sender: str
@@ -27,6 +27,7 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": 
     reply_to: str = ""
     delivered: bool = False
     acked_ms: int = 0
+    seq: int = 0
 
 
 class Inbox(msgspec.Struct, frozen=True):
@@ -96,7 +97,7 @@ def decide(inbox: Inbox, command: InboxCommand, now: Now) -> Outcome[Inbox, Inbo
             if len(inbox.unread) >= UNREAD_MAX:
                 why = f"{inbox.agent} has {len(inbox.unread)} unread messages, at most {UNREAD_MAX} can wait: try later"
                 return Outcome(inbox, outbox=(Send(sender, Refused(Code.QUEUE_FULL, why), reply_to=id_),))
-            letter = Letter(id_, sender, now.at_ms, Text(text), reply_to=reply_to)
+            letter = Letter(id_, sender, now.at_ms, Text(text), reply_to=reply_to, seq=now.seq)
             sent = MessageSent(inbox.agent, letter)
             return Outcome(evolve(inbox, sent), (sent,), (Send(sender, Sent(inbox.agent, id_), reply_to=id_),))
         case Deliver(ids):

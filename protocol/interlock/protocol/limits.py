@@ -36,6 +36,17 @@ INBOX_MESSAGES_A_CALL = 20  # what a model reads in one turn
 INBOX_BYTES_A_CALL = 8 * 1024
 NOTICES_A_COMMAND = 3  # lines of unread news before a command's own output
 
+# --- inbox folders ------------------------------------------------------------------------
+POST_BYTES_MAX = FRAME_BYTES_MAX  # a posted file: a message whose every byte JSON writes as six, and room
+SCAN_MS = 2_000  # a folder in use is looked through this often, whatever the notifications say
+HALF_WRITTEN_MS = 60_000  # written in place and still without its last newline: nobody writes it any more
+POSTS_A_LOOK = 4_096  # files of one folder that are looked at together, the oldest first: memory stays bounded
+POSTS_AT_ONCE = 32  # of one sender on their way: the next sender has its turn
+POST_TRIES_MAX = 10  # looks at a full mailbox or inbox before its sender is told
+ANSWERS_KEPT = 16_384  # direct answers, read files and rejected ones in one folder, then the oldest go
+RELAYS_MAX = 256  # streams over files at once: each costs three open files
+RELAY_BYTES_MAX = 64 * 1024 * 1024  # one way of one stream, then it begins anew
+
 # --- flow ---------------------------------------------------------------------------------
 MESSAGES_A_SECOND = 1_000  # an agent
 MESSAGES_BURST = 5_000

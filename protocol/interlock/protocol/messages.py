@@ -223,13 +223,18 @@ class Admitted(msgspec.Struct, frozen=True, tag="ADMITTED"):
 
 
 class Joined(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOINED"):
-    """You are on the bus. `bound_to` empty: nothing says when you are gone, so silence has to; see `note`."""
+    """You are on the bus. `bound_to` empty: nothing says when you are gone, so silence has to; see `note`.
+
+    Args:
+        folder: path of the agent's inbox folder, where it was asked for.
+    """
 
     agent: str
     incarnation: int
     bound_to: str = ""
     worktree: str = ""
     note: str = ""
+    folder: str = ""
 
 
 class Left(msgspec.Struct, frozen=True, tag="LEFT"):

@@ -30,6 +30,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
         worktree: real path of the git top it joined from; "" outside of any.
         session: digest of the session that it bound instead of a process; "": none.
         gone: proved gone, or it left; `why` says which.
+        files: it uses its inbox folder; that outlives its incarnations.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: bool = False
     why: str = ""
     session: str = ""
+    files: bool = False
 
 
 class Registry(msgspec.Struct, frozen=True):
@@ -73,6 +75,7 @@ class Join(msgspec.Struct, frozen=True):
         ours: that process is the caller's, or one of its ancestors.
         idle: the name holds nothing and waits for nothing.
         id: of the message, to answer.
+        files: it uses its inbox folder from now on.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Join(msgspec.Struct, frozen=True):
     program: bool = False
     ours: bool = False
     idle: bool = True
+    files: bool = False
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -141,7 +145,13 @@ class AgentLeft(msgspec.Struct, frozen=True, tag="left"):
     at_ms: int
 
 
-RegistryEvent = AgentJoined | AgentBound | AgentCut | AgentLeft
+class AgentUsesFiles(msgspec.Struct, frozen=True, tag="uses_files"):
+    """Its messages go into its inbox folder too, for good."""
+
+    name: str
+
+
+RegistryEvent = AgentJoined | AgentBound | AgentCut | AgentLeft | AgentUsesFiles
 
 
 def decide(registry: Registry, command: RegistryCommand, now: Now) -> Outcome[Registry, RegistryEvent]:
@@ -195,6 +205,9 @@ def evolve(registry: Registry, event: RegistryEvent) -> Registry:
         case AgentLeft(name, _, why):
             agent = replace(registry.agents[name], gone=True, why=why)
             return replace(registry, agents={**registry.agents, name: agent}, cut=_without(registry.cut, name))
+        case AgentUsesFiles(name):
+            agent = replace(registry.agents[name], files=True)
+            return replace(registry, agents={**registry.agents, name: agent})
 
 
 def conflict_of_case(spelled: str) -> str:
@@ -222,10 +235,12 @@ def _join(registry: Registry, join: Join, now: Now) -> Outcome[Registry, Registr
         events: tuple[RegistryEvent, ...] = ()
         if (join.worktree and join.worktree != agent.worktree) or (agent.name in registry.cut and join.session):
             events = (AgentBound(agent.name, agent.process, agent.bound_to, join.worktree, agent.session),)
+        events += _files(agent, join)
         return _outcome(registry, events, (_welcome(_evolved(registry, agent.name, events), join),))
     if agent.process is None and not agent.session:
         bound = AgentBound(agent.name, join.process, join.bound_to, join.worktree, join.session)
-        return _outcome(registry, (bound,), (_welcome(evolve(registry, bound).agents[agent.name], join),))
+        events = (bound, *_files(agent, join))
+        return _outcome(registry, events, (_welcome(_evolved(registry, agent.name, events), join),))
     gone = agent.process is not None and join.known is Presence.GONE
     if not gone and not join.takeover:
         return _refuse(registry, join, Code.NAME_CONFLICT, _conflict(registry, agent))
@@ -291,10 +306,16 @@ def _evolved(registry: Registry, name: str, events: tuple[RegistryEvent, ...]) -
 def _arrive(
     registry: Registry, join: Join, incarnation: int, now: Now, before: tuple[RegistryEvent, ...]
 ) -> Outcome[Registry, RegistryEvent]:
+    known = registry.agents.get(join.name)
+    used = known is not None and known.files
     agent = Agent(
-        join.name, incarnation, now.at_ms, join.process, join.bound_to, join.worktree, session=join.session
-    )  # fmt: skip
-    return _outcome(registry, (*before, AgentJoined(agent)), (_welcome(agent, join),))
+        join.name, incarnation, now.at_ms, join.process, join.bound_to, join.worktree, session=join.session, files=used
+    )
+    return _outcome(registry, (*before, AgentJoined(agent), *_files(agent, join)), (_welcome(agent, join),))
+
+
+def _files(agent: Agent, join: Join) -> tuple[AgentUsesFiles, ...]:
+    return (AgentUsesFiles(agent.name),) if join.files and not agent.files else ()
 
 
 def _welcome(agent: Agent, join: Join) -> Send:

@@ -14,7 +14,7 @@ import sys
 import time
 
 from interlock.adapters.cli.options import Failure, Options, say_err
-from interlock.adapters.homes import home_root, socket_path
+from interlock.adapters.homes import home_root, shows_only_folders, socket_path
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.adapters.cli.frames import Frame
+    from interlock.adapters.cli.relay import Relay
     from interlock.adapters.paths import Home
+
+
+class SocketRefused(Failure):
+    """This program may not use Unix sockets, or not that one: it is in a sandbox."""
 
 
 class Lost(Exception):
@@ -41,7 +46,7 @@ class Connection:
         self._notices = notices
         self._quiet_about = quiet_about
         self._shown: list[str] = []
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | Relay | None = None
         self._buffer = b""
 
     @property
@@ -195,10 +200,14 @@ class Connection:
         except OSError:
             raise Lost from None
 
-    def _connect(self, start: bool) -> socket.socket:
+    def _connect(self, start: bool) -> socket.socket | Relay:
         try:
             return connect(self.root)
+        except SocketRefused:
+            return self._relay()
         except FileNotFoundError:
+            if self._sees_no_socket():
+                return self._relay()
             if not start:
                 raise Failure(69, f"no supervisor runs for {self.root}: bus up") from None
         from interlock.adapters.cli.starting import autostart
@@ -209,13 +218,32 @@ class Connection:
         except FileNotFoundError:
             raise Lost from None  # gone again already
 
+    def _relay(self) -> Relay:
+        """The same lines through files, where a sandbox refuses the socket. Raises Failure 69."""
+        from interlock.adapters.cli.relay import connect as connect_by_files
+
+        return connect_by_files(self.root, self.options.name)
+
+    def _sees_no_socket(self) -> bool:
+        """Only the folders are to be seen from here: a container, or a sandbox without the socket's directory."""
+        if shows_only_folders(self.root):
+            return True
+        if socket_path(self.root).startswith(self.root):  # we would see it beside the folders
+            return False
+        from interlock.adapters.cli.relay import Standing, standing
+
+        return standing(self.root) is not Standing.GONE
+
 
 def connect(root: str) -> socket.socket:
-    """A connected socket. Raises FileNotFoundError where no supervisor listens, else Failure."""
+    """A connected socket. Raises FileNotFoundError where no supervisor listens, SocketRefused, else Failure."""
     path = socket_path(root)
     if not path.startswith(root):
         _check_owner(os.path.dirname(path))
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _refused(path, error) from None
     connection.settimeout(CONNECT_S)
     try:
         connection.connect(path)
@@ -228,9 +256,7 @@ def connect(root: str) -> socket.socket:
     except OSError as error:
         connection.close()
         if error.errno in {errno.EPERM, errno.EACCES}:
-            raise Failure(
-                69, f"this program may not use {path} (a sandbox?): allow it that Unix socket, and its directory"
-            ) from None
+            raise _refused(path, error) from None
         raise Failure(69, f"{path} cannot be reached: {error.strerror}") from None
     if hasattr(socket, "SO_PEERCRED"):
         uid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
@@ -240,11 +266,16 @@ def connect(root: str) -> socket.socket:
     return connection
 
 
+def _refused(path: str, error: OSError) -> SocketRefused:
+    why = f"this program may not use {path} ({error.strerror}; a sandbox?): allow it Unix sockets, or start it outside"
+    return SocketRefused(69, why)
+
+
 def _check_owner(directory: str) -> None:
     """A directory outside of the home can be planted by others: it must be ours alone. Raises Failure."""
     try:
         found = os.lstat(directory)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return
     if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
         raise Failure(77, f"{directory} is not a directory of yours alone: remove it, or set a shorter BUS_HOME")

@@ -48,12 +48,14 @@ def go_down(home: Home, *, stop_servers: bool, for_good: bool = False) -> int | 
     Raises:
         Failure: it does not leave.
     """
-    from interlock.adapters.cli.connection import Connection, Lost, connect
+    from interlock.adapters.cli.connection import Connection, Lost, SocketRefused, connect
     from interlock.adapters.cli.service_command import listen
     from interlock.adapters.process import identify
 
     try:
         connect(str(home.root)).close()
+    except SocketRefused:
+        pass  # asked through the folders
     except FileNotFoundError:
         return None
     connection = Connection(Given.options, notices=False)

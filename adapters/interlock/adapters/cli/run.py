@@ -80,6 +80,7 @@ def _command(words: list[str], resources: list[str], time_: str, wait: str, purp
     signals = _Signals()
     with Connection(Given.options, quiet_about=resources[0]) as connection:
         connection.agent()
+        _check_launches(connection)
         ticket = new_id()
         try:
             granted = _wait_for_grant(connection, ticket, request, wait_ms)
@@ -88,6 +89,21 @@ def _command(words: list[str], resources: list[str], time_: str, wait: str, purp
             return 128 + (told.signum if isinstance(told, Told) else signal.SIGINT)
         signals.keep()
         return _run(connection, resources[0], granted, words, signals)
+
+
+def _check_launches(connection: Connection) -> None:
+    """Whether the keeper will be able to note how the command ends. Raises Failure before anybody has waited."""
+    launches = connection.home.launches
+    probe = launches / f"{secrets.token_hex(8)}.probe"
+    try:
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        probe.unlink()
+    except OSError as error:
+        why = (
+            f"bus run notes in {launches} how its command ends, and may not write there ({error.strerror}; a sandbox?)"
+        )
+        way = "allow it to write there, or use bus request and bus release"
+        raise Failure(Exit.RUN_BUS_FAILED, f"{why}: {way}") from None
 
 
 def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms: int | None) -> Frame:

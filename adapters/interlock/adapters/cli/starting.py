@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 from interlock.adapters.cli.options import Failure
+from interlock.adapters.homes import shows_only_folders
 from interlock.adapters.paths import BadHome, Home
 
 START_S = 20.0  # interpreter, imports, replay
@@ -22,7 +23,16 @@ def autostart(home: Home) -> None:
         raise Failure(69, "no supervisor runs, and BUS_AUTOSTART=0 forbids to start one: bus up")
     if home.down.exists():
         raise Failure(69, "the bus was taken down with bus down: bus up starts it again")
+    if not _may_write(home):
+        why = f"no supervisor runs for {home.root}, and it may not be written from here (a sandbox?): start it outside"
+        raise Failure(69, f"{why}: bus up")
     start(home)
+
+
+def _may_write(home: Home) -> bool:
+    """The home, or the nearest directory above that is there, can be written to."""
+    nearest = next(each for each in (home.root, *home.root.parents) if each.exists())
+    return os.access(nearest, os.W_OK)
 
 
 def start(home: Home) -> bool:
@@ -34,6 +44,12 @@ def start(home: Home) -> bool:
     Raises:
         Failure: it did not come up; the sentence is its own.
     """
+    from interlock.adapters.cli.connection import connect
+
+    with contextlib.suppress(FileNotFoundError):
+        connect(str(home.root)).close()  # a sandbox that refuses the socket is no place to start in: SocketRefused
+    if shows_only_folders(str(home.root)):
+        raise Failure(69, f"only inbox folders are to be seen in {home.root} (a container?): start it outside: bus up")
     try:
         home.create()
     except BadHome as error:

@@ -46,6 +46,7 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
 
     through = 0
     while True:
+        begun_at = through
         try:
             with Connection(Given.options, notices=False) as connection:
                 connection.tell("supervisor", body=question)
@@ -62,7 +63,7 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
                     if body.get("end"):
                         return through
         except Lost:
-            if not follow:
+            if not follow and through == begun_at:
                 raise Failure(69, "the supervisor went away: bus tail again") from None
         except Failure as failure:
             if not follow or failure.exit_code != 69:

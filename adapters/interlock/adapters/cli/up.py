@@ -21,6 +21,7 @@ def command(
     """Start the supervisor (exit 0 too where one runs)."""
     from interlock.adapters.cli import service_command
     from interlock.adapters.cli.asking import ask_bus
+    from interlock.adapters.cli.connection import SocketRefused
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.cli.starting import start
 
@@ -46,7 +47,10 @@ def command(
         return _serve()
     if problem := service_command.listen(home, on=True):
         say_err(f"bus: {problem}")
-    started = start(home)
+    try:
+        started = start(home)
+    except SocketRefused:  # one that runs can be asked all the same; none is started from in here
+        started = False
     pong = ask_bus("PING", notices=False)
     if Given.options.json:
         facts = {"pid": pong["pid"], "home": pong["home"], "version": pong["version"], "started": started}

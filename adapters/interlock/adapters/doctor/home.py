@@ -12,7 +12,7 @@ from interlock.adapters.state_folder import StateFolder
 # What a home holds. A part that puts something else there adds its name.
 KNOWN = {
     *("bus.toml", "bus.db", "bus.db-wal", "bus.db-shm", "bus.db-journal", "bus.lock", "bus.sock", "bus.down"),
-    *("inboxes", "launches", "log", "shared-resources"),
+    *("inboxes", "launches", "log", "shared-resources", "tmux", "trusted.json"),
 }
 KNOWN_PREFIXES = ("bus.db.aside-", COPY_PREFIX)
 FOREIGN_NAMED_MAX = 8

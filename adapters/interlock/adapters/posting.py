@@ -1,0 +1,326 @@
+"""Posting: files that agents leave are looked at, sorted by their senders, rejected or read. File work only.
+
+    coordinator/new/x ──▶ whose is it? ──▶ coordinator/sorted/<sender>/…      one queue a sender
+    <agent>/out/x     ──▶ whole? readable? ──▶ Post                            no message: rejected/ beside a .why
+
+It runs in a worker thread, one look at a time, and never follows what it finds.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Container
+from typing import NamedTuple
+
+import structlog
+
+from interlock.adapters.folders import Folder, Folders
+from interlock.adapters.safe_files import Found, Unsafe, last_byte, look_at, oldest, open_directory, read_file
+from interlock.adapters.safe_files import make_directory as make
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import BadEnvelope, Envelope
+from interlock.protocol.limits import HALF_WRITTEN_MS, POST_BYTES_MAX, POSTS_A_LOOK, POSTS_AT_ONCE, SCAN_MS
+from interlock.protocol.names import COORDINATOR
+from interlock.protocol.post import read_post, sender_of, too_large
+
+log = structlog.get_logger("posting")
+OUT, SORTED = "out", "sorted"
+LOOKED_MAX = 2_048  # files of one sender that one look remembers …
+SORTED_LOOKED_MAX = 16_384  # … of the coordinator's folder …
+LOOKED_TOGETHER_MAX = 65_536  # … and of all together
+LOOKS_MAX = 512  # files of one sender that are read in one go
+BYTES_AT_ONCE = 4 * 1024 * 1024
+HALF_MAX = 16_384  # files under way that are remembered; the others are looked at again and again
+_SORTED_NAME = re.compile(r"\d{20}-\d+-(.*)", re.DOTALL)
+_NAME_BYTES_MAX = 200  # of a file's own name, so that what is added to it fits
+
+
+class Post(NamedTuple):
+    """A file that is a message. Args: called: its name as its sender wrote it."""
+
+    found: Found
+    called: str
+    envelope: Envelope
+
+
+class Reject(NamedTuple):
+    """A file that is none, and lies in rejected/ by now. Args: sender: "" where nobody can be told."""
+
+    sender: str
+    called: str
+    code: Code
+    why: str
+    id: str
+
+
+class Half(NamedTuple):
+    """A file that may still be written: in whose folder, as it was seen, and since when it is so (monotonic, s)."""
+
+    agent: str
+    size: int
+    mtime_ns: int
+    since_s: float
+
+
+class Posting:
+    """One per bus."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._half: dict[tuple[int, int], Half] = {}
+        self._stuck: set[tuple[int, int]] = set()
+        self._looked: dict[tuple[str, str], deque[Found]] = {}
+        self.renamed: set[tuple[str, str]] = set()  # (agent, name): seen as they were renamed into place
+
+    def waiting(self) -> set[str]:
+        """In whose folders files may still be written: they must be looked at again."""
+        return {half.agent for half in list(self._half.values())}
+
+    def sort(self) -> tuple[list[str], list[Reject], bool]:
+        """Move what lies in the coordinator's folder to its senders' queues.
+
+        Returns:
+            Whose queues have something, what was rejected, and whether there is more.
+        """
+        return self._folders.using(COORDINATOR, self._sort) or ([], [], False)
+
+    def read(self, agent: str, source: str, full: Container[str] = ()) -> tuple[list[Post], list[Reject], bool]:
+        """Read the oldest files of one sender, from its out/ or from its queue. Half-written ones stay.
+
+        Args:
+            full: receivers that take no more just now: what goes to them stays.
+
+        Returns:
+            Messages, what was rejected, and whether there may be more.
+        """
+        owner = COORDINATOR if source == SORTED else agent
+        read = self._folders.using(owner, lambda folder: self._read(folder, agent, source, full))
+        return read or ([], [], False)
+
+    def remove(self, agent: str, source: str, posts: list[Post]) -> None:
+        """What is taken in durably goes."""
+
+        def work(folder: Folder) -> None:
+            at, close = _source(folder, agent, source)
+            try:
+                for post in posts:
+                    now = look_at(post.found.name, at)
+                    if now is not None and (now.inode, now.device) == (post.found.inode, post.found.device):
+                        os.unlink(post.found.name, dir_fd=at)
+                    self._done(agent, post.found)
+            finally:
+                if close:
+                    os.close(at)
+
+        self._folders.using(COORDINATOR if source == SORTED else agent, work)
+
+    def reject(self, agent: str, source: str, post: Post, why: str) -> None:
+        """The bus could not read it as a message: it goes to rejected/ all the same."""
+
+        def work(folder: Folder) -> None:
+            at, close = _source(folder, agent, source)
+            try:
+                _put_aside(folder, at, post.found.name, post.called, why)
+            finally:
+                if close:
+                    os.close(at)
+
+        self._folders.using(COORDINATOR if source == SORTED else agent, work)
+
+    def _sort(self, folder: Folder) -> tuple[list[str], list[Reject], bool]:
+        at = folder["new"]
+        waiting = self._look(COORDINATOR, "new", at, SORTED_LOOKED_MAX)
+        looked = [waiting.popleft() for _ in range(min(len(waiting), POSTS_A_LOOK))]
+        rejects: list[Reject] = []
+        for found in looked:
+            read = self._judge(folder, at, found, "")
+            if isinstance(read, Reject):
+                rejects.append(read)
+            elif read is not None:
+                queue = make(read.envelope.sender, folder[SORTED])
+                try:
+                    name = f"{found.mtime_ns:020d}-{found.inode}-{_short(found.name)}"
+                    os.rename(found.name, name, src_dir_fd=at, dst_dir_fd=queue)
+                finally:
+                    os.close(queue)
+                self._done(folder.agent, found)
+        return os.listdir(folder[SORTED]), rejects, bool(waiting) or len(looked) == POSTS_A_LOOK
+
+    def _read(
+        self, folder: Folder, agent: str, source: str, full: Container[str]
+    ) -> tuple[list[Post], list[Reject], bool]:
+        posts: list[Post] = []
+        rejects: list[Reject] = []
+        at, close = _source(folder, agent, source)
+        try:
+            waiting = self._look(agent, source, at, LOOKED_MAX)
+            looks, size, stay = 0, 0, False
+            while waiting and looks < LOOKS_MAX and len(posts) < POSTS_AT_ONCE and size < BYTES_AT_ONCE:
+                found = waiting.popleft()
+                looks += 1
+                read = self._judge(folder, at, found, agent, is_whole=source == SORTED)
+                if isinstance(read, Reject):
+                    rejects.append(read)
+                elif read is not None and read.envelope.to in full:
+                    stay = True
+                elif read is not None:
+                    posts.append(read)
+                    size += found.size
+            if close and not waiting and not posts:
+                with contextlib.suppress(OSError):  # not empty
+                    os.rmdir(agent, dir_fd=folder[SORTED])
+            if stay:
+                self.look_again(agent, source)
+            return posts, rejects, bool(waiting or posts or rejects)
+        finally:
+            if close:
+                os.close(at)
+
+    def _look(self, agent: str, source: str, at: int, limit: int) -> deque[Found]:
+        """What one look has found and nobody has read yet; a new look where that is nothing."""
+        waiting = self._looked.pop((agent, source), None)
+        if not waiting:
+            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else self._wanted))
+        self._looked[agent, source] = waiting
+        while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
+            self._looked.pop(next(iter(self._looked)), None)
+        return waiting
+
+    def look_again(self, agent: str, source: str) -> None:
+        """Something of what was read stays: the next look begins with it, so that nothing overtakes it."""
+        self._looked.pop((agent, source), None)
+
+    def _done(self, agent: str, found: Found) -> None:
+        self._half.pop((found.device, found.inode), None)
+        self.renamed.discard((agent, found.name))
+
+    def _judge(
+        self, folder: Folder, at: int, found: Found, owner: str, *, is_whole: bool = False
+    ) -> Post | Reject | None:
+        """Read one file, or put it aside; None where it may still be written."""
+        now = look_at(found.name, at)
+        if now is None:  # taken back since
+            return None
+        found, called = now, _called(found.name)
+        try:
+            if found.why_not:
+                raise BadEnvelope(Code.BAD_MESSAGE, found.why_not)
+            if found.size > POST_BYTES_MAX:
+                raise BadEnvelope(Code.MESSAGE_TOO_LARGE, too_large(found.size))
+            if not is_whole and not self._is_whole(folder, at, found):
+                return None
+            data = read_file(found, at, POST_BYTES_MAX + 1)
+            envelope = read_post(data, called, owner)
+        except (BadEnvelope, Unsafe) as error:
+            code = Code(error.refusal.code) if isinstance(error, BadEnvelope) else Code.BAD_MESSAGE
+            sender = owner or _sender(found, at)
+            try:
+                _put_aside(folder, at, found.name, called, str(error))
+            except OSError as why:  # a mount point, a full disk: it stays, and is left alone
+                self._stuck.add((found.device, found.inode))
+                log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(why))
+                return None
+            self._done(folder.agent, found)
+            return Reject(sender, called, code, str(error), _id(found, b""))
+        envelope.id = envelope.id or _id(found, data)
+        return Post(found, called, envelope)
+
+    def _is_whole(self, folder: Folder, at: int, found: Found) -> bool:
+        """Renamed into place, or at rest for a scan with a newline at its end. Raises BadEnvelope for one left so.
+
+        A rename sets the file's change time and not its content's, also where nobody saw it happen.
+        """
+        if (folder.agent, found.name) in self.renamed or found.ctime_ns > found.mtime_ns:
+            return True
+        key, now_s = (found.device, found.inode), time.monotonic()
+        before = self._half.get(key)
+        if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
+            if before is not None or len(self._half) < HALF_MAX:
+                self._half[key] = Half(folder.agent, found.size, found.mtime_ns, now_s)
+            return False
+        rests_ms = (now_s - before.since_s) * 1000
+        if rests_ms >= SCAN_MS * 0.9 and last_byte(found, at) == b"\n":
+            return True
+        if rests_ms >= HALF_WRITTEN_MS:
+            why = "it was left half-written: end it with a newline, or write it to tmp/ and rename it"
+            raise BadEnvelope(Code.BAD_MESSAGE, why)
+        return False
+
+    def _wanted(self, found: Found) -> bool:
+        """Not an editor's hidden file, nor one that rests too short a time to be looked at again."""
+        if not self._is_new(found):
+            return False
+        before = self._half.get((found.device, found.inode))
+        if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
+            return True
+        return (time.monotonic() - before.since_s) * 1000 >= SCAN_MS * 0.9
+
+    def _is_new(self, found: Found) -> bool:
+        return not found.name.startswith(".") and (found.device, found.inode) not in self._stuck
+
+    def forget(self) -> None:
+        """What has been at rest for much longer than it may be is not there any more."""
+        past = time.monotonic() - 3 * HALF_WRITTEN_MS / 1000
+        self._half = {key: half for key, half in list(self._half.items()) if half.since_s > past}
+        self._stuck.clear()  # perhaps it can be done now
+
+
+def _source(folder: Folder, agent: str, source: str) -> tuple[int, bool]:
+    """The directory that posts are read from, and whether the caller has to close it."""
+    if source == OUT:
+        return folder[OUT], False
+    try:
+        return open_directory(agent, folder[SORTED]), True
+    except FileNotFoundError:
+        raise Unsafe(f"nothing is sorted for {agent}") from None
+
+
+def _called(name: str) -> str:
+    found = _SORTED_NAME.fullmatch(name)
+    return found[1] if found else name
+
+
+def _short(name: str) -> str:
+    """A name that fits with what is added to it."""
+    if len(os.fsencode(name)) <= _NAME_BYTES_MAX:
+        return name
+    return (
+        os.fsdecode(os.fsencode(name)[: _NAME_BYTES_MAX - 10]) + "." + hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+    )
+
+
+def _id(found: Found, data: bytes) -> str:
+    """The same file is the same message, however often a crash has it read."""
+    where = f"{found.device} {found.inode} {found.mtime_ns} ".encode() + os.fsencode(found.name)
+    return "file-" + hashlib.blake2b(where + b"\0" + data, digest_size=16).hexdigest()
+
+
+def _sender(found: Found, at: int) -> str:
+    """Whom to tell of a file that was posted in the coordinator's folder and is no message."""
+    head = b""
+    if not found.why_not:
+        with contextlib.suppress(Unsafe):
+            head = read_file(found, at, 4096)
+    return sender_of(head, found.name)
+
+
+def _put_aside(folder: Folder, at: int, name: str, called: str, why: str) -> None:
+    """Move a file, whatever it is, into rejected/, and say why beside it: first why, so that it is never without."""
+    rejected = folder["rejected"]
+    called = _short(called)
+    aside = next(
+        each for each in (called, *(f"{called}.{number}" for number in range(1, 10_000)), f"{called}.{time.time_ns()}")
+        if look_at(each, rejected) is None
+    )  # fmt: skip
+    fd = os.open(
+        aside + ".why", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600,
+        dir_fd=rejected,
+    )  # fmt: skip
+    try:
+        os.write(fd, why.encode("utf-8", "replace") + b"\n")
+    finally:
+        os.close(fd)
+    os.rename(name, aside, src_dir_fd=at, dst_dir_fd=rejected)

@@ -1,0 +1,212 @@
+"""Files in a folder that others write to: opened from a directory's descriptor, one name at a time, no link followed.
+
+Whoever writes there may be wrong or hostile, so nothing is trusted twice: what is looked at is what is read.
+"""
+
+import errno
+import heapq
+import os
+import stat
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+TICK_NS = 10_000_000  # the clock of file times may be so far behind
+
+
+class Unsafe(Exception):
+    """It is not used; the text is one sentence without a full stop."""
+
+
+class Found(NamedTuple):
+    """One entry of a folder. Times in nanoseconds since the epoch."""
+
+    name: str
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+    device: int
+    why_not: str  # why it cannot be read as a file; "" where it can
+
+
+def open_directory(name: str, at: int | None = None) -> int:
+    """Open a real directory of ours; its descriptor, for the caller to close.
+
+    Raises:
+        FileNotFoundError: there is nothing of that name.
+        Unsafe: a link, a file, somebody else's, or open to others.
+    """
+    try:
+        fd = os.open(name, DIRECTORY, dir_fd=at)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise Unsafe(f"{name} is a link or a file, not a directory") from None
+        raise Unsafe(f"{name} cannot be opened ({error.strerror})") from None
+    found = os.fstat(fd)
+    if not is_ours(found.st_uid):
+        os.close(fd)
+        raise Unsafe(f"{name} belongs to user {found.st_uid}")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        try:
+            os.fchmod(fd, 0o700)
+        except OSError:
+            os.close(fd)
+            raise Unsafe(f"{name} is open to others") from None
+    return fd
+
+
+def make_directory(name: str, at: int | None = None) -> int:
+    """The same, made with 0700 where it is missing."""
+    try:
+        return open_directory(name, at)
+    except FileNotFoundError:
+        pass
+    try:
+        os.mkdir(name, 0o700, dir_fd=at)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Unsafe(f"{name} cannot be made ({error.strerror})") from None
+    try:
+        return open_directory(name, at)
+    except FileNotFoundError:
+        raise Unsafe(f"{name} vanishes as it is made") from None
+
+
+def is_ours(uid: int) -> bool:
+    """This user's, or root's: a container may write as root."""
+    return uid in {os.getuid(), 0}
+
+
+def look_at(name: str, at: int) -> Found | None:
+    """What a name stands for now, without opening or following it; None where it is gone."""
+    try:
+        found = os.stat(name, dir_fd=at, follow_symlinks=False)
+    except OSError:
+        return None
+    return Found(name, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev, _why_not(found))
+
+
+def oldest(directory: int, limit: int, wanted: Callable[[Found], bool] = lambda _: True) -> list[Found]:
+    """The `limit` oldest entries that are wanted, the oldest first. What it keeps in memory does not grow.
+
+    Of two files that come while a directory is read, the second may be seen without the first: then it is read again,
+    so that nothing is taken before what came before it.
+    """
+    begun_ns = time.time_ns()
+    found = _oldest(directory, limit, wanted)
+    if any(each.ctime_ns >= begun_ns - TICK_NS for each in found):
+        last = _age(found[-1])
+        found = [each for each in _oldest(directory, limit, wanted) if _age(each) <= last]
+    return found
+
+
+def _oldest(directory: int, limit: int, wanted: Callable[[Found], bool]) -> list[Found]:
+    with os.scandir(directory) as entries:
+        looked = (look_at(entry.name, directory) for entry in entries)
+        return heapq.nsmallest(limit, (each for each in looked if each is not None and wanted(each)), key=_age)
+
+
+def _age(found: Found) -> tuple[int, str]:
+    return found.mtime_ns, found.name
+
+
+def read_file(found: Found, at: int, bytes_max: int) -> bytes:
+    """Read at most so much of a regular file with one name. It never waits.
+
+    Raises:
+        Unsafe: it cannot be read, or is not what was looked at any more.
+    """
+    if found.why_not:
+        raise Unsafe(found.why_not)
+    try:
+        fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+    except OSError as error:
+        raise Unsafe(f"it cannot be read ({error.strerror})") from None
+    try:
+        opened = os.fstat(fd)
+        why_not = _why_not(opened)
+        if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
+            raise Unsafe(why_not or "it was exchanged while it was looked at")
+        data = b""
+        while len(data) < bytes_max and (chunk := os.read(fd, bytes_max - len(data))):
+            data += chunk
+        return data
+    except OSError as error:
+        raise Unsafe(f"it cannot be read ({error.strerror})") from None
+    finally:
+        os.close(fd)
+
+
+def open_regular(name: str, at: int, flags: int) -> int:
+    """Open a regular file with one name, ours, for more than one look; the caller closes it. Raises Unsafe, OSError."""
+    found = look_at(name, at)
+    if found is None or found.why_not:
+        raise Unsafe(found.why_not if found is not None else "it is not there")
+    fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+    opened = os.fstat(fd)
+    why_not = _why_not(opened)
+    if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
+        os.close(fd)
+        raise Unsafe(why_not or "it was exchanged while it was looked at")
+    return fd
+
+
+def last_byte(found: Found, at: int) -> bytes:
+    """The last byte of a regular file; b"" where there is none or it cannot be read."""
+    if found.why_not or not found.size:
+        return b""
+    try:
+        fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+    except OSError:
+        return b""
+    try:
+        return os.pread(fd, 1, found.size - 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def write_file(name: str, data: bytes, through: int, into: int) -> None:
+    """Put a file there whole: written in one directory, renamed into the other. Raises OSError."""
+    fd = -1
+    for _ in range(2):
+        try:
+            fd = os.open(
+                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=through
+            )
+            break
+        except FileExistsError:  # left by one that was killed as it wrote
+            os.unlink(name, dir_fd=through)
+    if fd < 0:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+    os.rename(name, name, src_dir_fd=through, dst_dir_fd=into)
+
+
+def _why_not(found: os.stat_result) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return f"it is {_kind(found.st_mode)}, and only a regular file is read"
+    if found.st_nlink != 1:
+        return f"it has {found.st_nlink} names (hard links): write it as a file of its own"
+    if not is_ours(found.st_uid):
+        return f"it belongs to user {found.st_uid}"
+    return ""
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISLNK, "a symbolic link"), (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+    )  # fmt: skip
+    return next((name for test, name in kinds if test(mode)), "no file")
