@@ -34,7 +34,7 @@ READ = fold(evolve, ONE, [MessageAcked("ann", ("m1",), 2_000)])
 
 TABLE: list[tuple[str, Inbox, InboxCommand, tuple[InboxEvent, ...], object]] = [
     # name                                  given  when                          then                                          heard
-    ("a message is queued",                 EMPTY, Post("bob", "m1", "hello"),   (MessageSent("ann", Letter("m1", "bob", 5_000, Text("hello"))),), Sent("ann", "m1")),
+    ("a message is queued",                 EMPTY, Post("bob", "m1", "hello"),   (MessageSent("ann", Letter("m1", "bob", 5_000, Text("hello"), seq=1)),), Sent("ann", "m1")),
     ("the same id is the same message",     ONE,   Post("bob", "m1", "hello"),   (),                                           Sent("ann", "m1", "queued")),
     ("also once it was handed over",        SEEN,  Post("bob", "m1", "hello"),   (),                                           Sent("ann", "m1", "delivered")),
     ("also once it was read",               READ,  Post("bob", "m1", "hello"),   (),                                           Sent("ann", "m1", "acked")),
