@@ -46,7 +46,8 @@ def events_page() -> str:
     """Every event of the log."""
     head = NOTE + (
         "# Events\n\nWhat `bus tail --json` shows, one object a line: `seq`, `at`, `actor`, `type` and the event's own "
-        "fields. `seq` has no gaps; a fence is the `seq` of its `granted`.\n"
+        "fields. `seq` has no gaps but where a lost database was recovered from: there it jumps ahead, so that a fence "
+        "(the `seq` of its `granted`) never comes twice.\n"
     )
     return "\n".join([head, *(_section(struct) for struct in typing.get_args(records.Event))])
 

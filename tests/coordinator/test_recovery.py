@@ -102,6 +102,14 @@ def test_the_evidence_says_who_had_it_and_who_waited() -> None:
     assert "w9" not in remains.known
 
 
+def test_what_nobody_confirmed_is_still_known_after_the_next_loss_and_does_not_grow() -> None:
+    why = "the database was lost"
+    unit = Unit("", UnitState.RECOVERY_REQUIRED, why=f"{why}; held, fence 5, by ann, {'x' * 5_000}")
+    [remains] = remains_of("machine/r", Found(None, file(facts(units=(unit,)))), Config().lock(), why).values()
+    assert remains.known.startswith("held, fence 5, by ann, xxx")
+    assert len(remains.known) < 1_000
+
+
 def test_a_file_that_cannot_be_read_says_so() -> None:
     [remains] = remains_of("machine/r", Found(None, {"machine/r": None}), Config().lock()).values()
     assert remains.known == "its state file cannot be read"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 log = structlog.get_logger("recovery")
+EARLIER_CHARACTERS_MAX = 600  # of what was known before: a recovery that nobody confirms must not grow with each next
 WAITING_NAMED_MAX = 8  # of those who waited, in a sentence for a person
 
 
@@ -152,7 +153,8 @@ def _known(
     if facts is not None and unit is not None:
         at = f"when its state file was written ({wire_time(facts.at_ms)})"
         if unit.state is UnitState.RECOVERY_REQUIRED:  # nobody had confirmed: what was known then is known now
-            parts.append(unit.why.removeprefix(why).removeprefix("; ") or f"{unit.state} {at}")
+            earlier = unit.why.removeprefix(why).removeprefix("; ")[:EARLIER_CHARACTERS_MAX]
+            parts.append(earlier or f"{unit.state} {at}")
         elif unit.ticket is not None:
             what = f' for "{one_line(unit.ticket.purpose)}"' if unit.ticket.purpose else ""
             where = f" from {one_line(unit.ticket.worktree)}" if unit.ticket.worktree != "-" else ""

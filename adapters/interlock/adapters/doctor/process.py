@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
-from interlock.adapters.doctor.scene import Finding, Scene
+from interlock.adapters.doctor.scene import Finding, Scene, is_stopped
 from interlock.adapters.homes import SOCKET_PATH_BYTES_MAX
 
 LOG_BYTES_READ = 256 * 1024  # the end of it
@@ -28,7 +28,9 @@ def supervisor(scene: Scene) -> Iterator[Finding]:
         for sentence in scene.asked.health["frozen"]:
             yield Finding("frozen", sentence.partition(":")[0], "bus down && bus up")
         return
-    if pid and _is_stopped(pid):
+    if "sandbox" in scene.silent:
+        yield Finding("supervisor", scene.silent, "allow it in the settings of what runs this command")
+    elif pid and is_stopped(pid):
         yield Finding("supervisor", f"the supervisor (pid {pid}) is stopped (SIGSTOP or Ctrl-Z)", f"kill -CONT {pid}")
     elif pid and not os.path.lexists(home.socket()):
         what = f"a supervisor (pid {pid}) holds {home.lock}, but its socket {home.socket()} is gone"
@@ -91,14 +93,6 @@ def whole_log(scene: Scene) -> Iterator[Finding]:
     if verified is not None and verified.get("broken"):
         what = f"the database is damaged: {verified['broken']}"
         yield Finding("database", what, "bus down; put a backup in its place, or: bus up --recover")
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in {b"T", b"t"}
-    except (OSError, IndexError):
-        return False
 
 
 def _recent(path: os.PathLike[str], now_s: float) -> Iterator[dict[str, Any]]:

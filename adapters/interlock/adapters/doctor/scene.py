@@ -73,14 +73,15 @@ def look(home: Home, environ: Mapping[str, str], *, ask: bool = True, whole_log:
         config = read_config(home)
     except ConfigError as error:
         problem = str(error)
-    if ask:
+    lock_pid = lock_holder(home)
+    if ask and not is_stopped(lock_pid):  # it would take the question, and answer it when somebody lets it go on
         try:
             asked = _ask(home, whole_log)
         except Failure as failure:
             silent = "" if _nobody_listens(home) else str(failure)
         except (Lost, OSError, ValueError, KeyError) as error:
             silent = f"the supervisor broke off ({type(error).__name__})"
-    return Scene(home, environ, asked, silent, lock_holder(home), config, problem, survivors(home), time.time())
+    return Scene(home, environ, asked, silent, lock_pid, config, problem, survivors(home), time.time())
 
 
 def lock_holder(home: Home) -> int:
@@ -102,6 +103,15 @@ def lock_holder(home: Home) -> int:
     except (OSError, ValueError):
         pass
     return _written_pid(home) if sys.platform != "linux" and home.socket().exists() else 0
+
+
+def is_stopped(pid: int) -> bool:
+    """That process is there and does not run (SIGSTOP, Ctrl-Z)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in {b"T", b"t"}
+    except (OSError, IndexError):
+        return False
 
 
 def _written_pid(home: Home) -> int:
