@@ -31,13 +31,22 @@ def rows() -> list[Row]:
     return found
 
 
+def without_numbers(world: World) -> World:
+    """As 0.1 had it: it did not number letters."""
+    inboxes = {}
+    for name, inbox in world.inboxes.items():
+        unread = {key: msgspec.structs.replace(letter, seq=0) for key, letter in inbox.unread.items()}
+        inboxes[name] = msgspec.structs.replace(inbox, unread=unread)
+    return msgspec.structs.replace(world, letters=0, inboxes=inboxes)
+
+
 def test_its_records_make_the_world_that_it_had() -> None:
     world = World()
     for row in rows():
         world.apply(records.decode(row.body))
         world.hash = row.hash.hex()
     snapshot = msgspec.json.decode(LINES[-1], type=World)
-    assert as_bytes(msgspec.structs.replace(world, letters=0)) == as_bytes(snapshot)  # 0.1 did not number letters
+    assert as_bytes(without_numbers(world)) == as_bytes(snapshot)
     assert [str(unit.state) for unit in world.resources["machine/gpu"].units] == ["draining", "held"]
 
 
