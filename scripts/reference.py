@@ -115,7 +115,7 @@ def configuration_page() -> str:
     """Every key of bus.toml with its default and its meaning."""
     parts = [
         NOTE + '# Keys of bus.toml\n\nA duration is written `"200ms"`, `"30s"`, `"3m"` or `"1h30m"`.\n\n## `[bus]`\n',
-        _table(keys("bus"), _meanings(config.Config), _defaults(config.Config)),
+        _table(keys("bus"), _meanings(config.Config), {**_defaults(config.Config), "inbox_files": '`"used"`'}),
         "\n## `[resources.NAME]`\n\nNAME has at most 64 letters, digits, `_`, `.` or `-`, "
         "and begins with a letter or a digit.\n",
     ]
@@ -126,19 +126,23 @@ def configuration_page() -> str:
         own = [key for key in known if key not in common]
         if own:
             parts += [f'\n### Of `kind = "{kind.value}"`\n', _table(own, *_explained(kind.value))]
-    return "\n".join(parts)
+    return "\n".join(parts).replace("\n\n\n", "\n\n")
 
 
 def _explained(kind: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Meanings and defaults of a resource's keys; what the kind's own struct says of a key goes before all others."""
+    """Meanings and defaults of a resource's keys; what the kind's own struct says of a key comes first."""
     structs = [each for _, each in inspect.getmembers(definition, _is_struct)]
     structs.sort(key=lambda each: (each.__name__.lower() == f"{kind}definition", each is definition.Definition))
-    meanings: dict[str, str] = {}
+    meanings = {"state_file": _sentence(_meanings(config.Config)["state_file"].partition(": ")[2])}
     defaults: dict[str, str] = {}
     for struct in structs:
-        meanings |= _meanings(struct)
+        meanings = {
+            **_meanings(struct),
+            **{key: text for key, text in meanings.items() if key not in _meanings(struct)},
+        }
         defaults |= _defaults(struct)
-    return meanings, {**defaults, "kind": '"lock"; "server" where there is a `start`', "units": "one"}
+    own = {"kind": '"lock"; "server" where there is a `start`', "units": "one", "state_file": "none"}
+    return meanings, {**defaults, **own}
 
 
 def keys(where: str) -> list[str]:
@@ -202,6 +206,7 @@ def module_page(name: str, title: str, about: str) -> str:
     names = getattr(module, "__all__", None) or [each for each in vars(module) if not each.startswith("_")]
     things = [(each, getattr(module, each)) for each in names]
     own = [(each, thing) for each, thing in things if getattr(thing, "__module__", "").startswith("interlock.")]
+    own.sort(key=lambda each: (each[0].startswith("Blocking"), each[0] != "Bus", each[0]))
     head = NOTE + f"# {title}\n\n{about}\n"
     return "\n".join([head, *(part for each, thing in own for part in _thing(each, thing))])
 
@@ -225,16 +230,22 @@ def _signature(name: str, thing: Callable[..., Any]) -> str:
         signed = str(inspect.signature(thing))
     except (TypeError, ValueError):
         signed = "(…)"
-    signed = re.sub(r"\(self(, )?", "(", signed.replace("'", "").replace(" -> None", ""))
+    signed = re.sub(r"= '([^']*)'", r'= "\1"', signed)  # a default is a text, an annotation is none
+    signed = signed.replace("'", "").replace(" -> None", "")
+    signed = re.sub(r"\(self(, )?", "(", signed)
     plain = re.sub(r"(?:[a-z_]+[.])+([A-Z])", r"\1", signed)
     return f"{before}{name}{plain}"
 
 
 def _doc(thing: Any) -> str:
     """A docstring as Markdown: its Args, Returns and Raises become lists."""
-    text = inspect.getdoc(thing) or ""
-    text = re.sub(r"^(Args|Returns|Raises|Yields):\n", r"\n**\1**\n\n", text, flags=re.MULTILINE)
-    return re.sub(r"^ {4}(\w[\w.]*): ", r"- `\1`: ", text, flags=re.MULTILINE).strip()
+    if inspect.isclass(thing) and not vars(thing).get("__doc__"):  # what msgspec says of structs is no help
+        assert issubclass(thing, msgspec.Struct), f"{thing.__name__} is public and has no docstring"
+        return f"The answer {thing.__struct_config__.tag} of the [protocol](../protocol/messages.md)."
+    text = re.sub(r"\n {8,}", " ", inspect.getdoc(thing) or "")
+    text = re.sub(r"^(Args|Returns|Raises|Yields):\n", r"**\1**\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^ {4}(\w[\w.]*): ", r"- `\1`: ", text, flags=re.MULTILINE)
+    return re.sub(r"(\*\*\w+\*\*\n\n) {4}", r"\1", text).strip()
 
 
 def pages() -> dict[str, str]:

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "coordinator", "adapters")
 SAYERS = {  # what a sentence is given to: our refusals, failures and errors, and the helpers that make them
     "Failure", "Refused", "No", "ConfigError", "CannotServe", "BadHome", "LaunchFailed", "Unusable", "NotWritten",
-    "Unknown", "BadText", "_Failed", "fail", "refuse", "_refuse",
+    "Unknown", "BadText", "BadEnvelope", "BusUnavailable", "ServiceError", "StillRunning", "BadActivation",
+    "_Failed", "fail", "refuse", "_refuse",
 }  # fmt: skip
 
 

@@ -46,9 +46,14 @@ class Config(msgspec.Struct, frozen=True):
         reservation: how long an unused grant of `bus run` lasts.
         wait: how long a `bus run` waits for its grant.
         time_max: the longest declared time during which a silent poll does not count.
+        revoke_grace: between REVOKED and stopping what stands there; `"0s"` leaves none.
         keep: how long the log and read messages are kept.
         hosts: further agent clients whose process an agent is bound to; claude, codex, gemini and others are known.
-        all_files: every agent's messages go into its inbox folder, not only those of agents that use one.
+        spare: daemons that outlive what started them, neither counted nor stopped: each a program's name, and
+            arguments that it must have, such as `"java GradleDaemon"`.
+        state_file: of a resource: a .md file that always shows who has it and who waits; absolute, or below the folder
+            of the bus.toml that says so.
+        inbox_files: `"all"` gives every agent an inbox folder, `"used"` only those that use one.
     """
 
     poll_every: int = _BUS_TIMES["poll_every"]

@@ -76,9 +76,9 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """One resource. `units` are its capacity, granted in this order; an ordinary one has the single unit "".
 
     Args:
-        kind: what a hand-over takes.
-        units: of a lock: the names of what there is more than one of, such as `["0", "1"]` for two GPUs; the holder
-            is told which one it has (`BUS_UNIT`).
+        kind: what a hand-over takes: nothing (lock), a program (server), or a few commands (command).
+        units: the names of what there is more than one of, such as `["0", "1"]` for two GPUs; the holder is told which
+            one it has (`BUS_UNIT`), and `{unit}` in other keys stands for it.
         poll_ms: how often a silent owner is asked while others wait.
         claim_ms: a queued grant nobody has noticed for this long passes on, if others wait.
         reservation_ms: an unused grant of `bus run` lasts this long.
