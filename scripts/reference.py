@@ -15,7 +15,7 @@ import msgspec
 import typer.main
 
 from interlock.adapters.cli import app, exits
-from interlock.coordinator import config
+from interlock.coordinator import config, toml_values
 from interlock.protocol import definition
 from interlock.protocol.durations import format_duration
 from interlock.protocol.limits import NEAREST_NAMES_MAX
@@ -150,7 +150,7 @@ def keys(where: str) -> list[str]:
     head = "[bus]" if where == "bus" else f'[resources.x]\nkind = "{where}"\n'
     try:
         config.parse_config(f"{head}\n{NO_KEY} = 1\n", "bus.toml")
-    except config.ConfigError as error:
+    except toml_values.ConfigError as error:
         found = re.search(r"known here: (.+)$", str(error))
         if found:
             return found[1].split(", ")

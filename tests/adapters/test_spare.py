@@ -14,7 +14,8 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.test_keeper import PATIENCE_S, Launch, Output, known
 
-from interlock.adapters import keeper as keeper_file
+from interlock.adapters.keeper.spec import Spec
+from interlock.adapters.keeper.tree import matches, words_of
 from interlock.adapters.launch_result import Ended, Gone, Started, read_result
 from interlock.adapters.launches import LaunchSpec, start_keeper, stop_tree
 from interlock.adapters.process import probe, send_signal
@@ -36,7 +37,7 @@ def daemons(tmp_path: Path) -> Iterator[Path]:
     shutil.copy(shutil.which("sleep") or "/bin/sleep", tmp_path / "watchd")
     yield tmp_path
     for name in os.listdir("/proc"):
-        if name.isdigit() and (tmp_path.name in " ".join(keeper_file.words_of(int(name)))):
+        if name.isdigit() and (tmp_path.name in " ".join(words_of(int(name)))):
             os.kill(int(name), signal.SIGKILL)
 
 
@@ -148,7 +149,7 @@ def test_a_program_matches_by_its_whole_name_and_the_arguments_asked_for(entry: 
     try:
         while not psutil.Process(process.pid).cmdline():
             pass  # the kernel has its words a moment after Popen returns
-        assert keeper_file.matches(process.pid, (["other"], entry)) is is_it
+        assert matches(process.pid, (["other"], entry)) is is_it
     finally:
         process.kill()
         process.wait(PATIENCE_S)
@@ -158,5 +159,5 @@ def test_a_spec_without_these_fields_is_read_too() -> None:
     """A supervisor of an earlier version meets a later keeper where an upgrade came under its feet."""
     spec = LaunchSpec(argv=("x",), cwd="/", env={}, result="r", launch="l")
     assert replace(spec, stop_timeout_ms=1) != spec
-    read = keeper_file.Spec(argv=["x"], cwd="/", env={}, result="r", launch="l", stop_timeout_ms=30_000, attached=False)
+    read = Spec(argv=["x"], cwd="/", env={}, result="r", launch="l", stop_timeout_ms=30_000, attached=False)
     assert (read.log, tuple(read.spare)) == ("", ())

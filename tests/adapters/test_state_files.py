@@ -17,8 +17,9 @@ from interlock.adapters import state_files
 from interlock.adapters.paths import Home
 from interlock.adapters.state_files import StateFiles
 from interlock.adapters.state_folder import StateFolder
-from interlock.coordinator.config import Config, ConfigError, parse_config
+from interlock.coordinator.config import Config, parse_config
 from interlock.coordinator.states import Found, Mark
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.limits import NUMBERS_RESERVED
 
 pytestmark = pytest.mark.anyio

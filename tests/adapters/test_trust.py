@@ -8,8 +8,9 @@ import pytest
 
 from interlock.adapters.paths import Home
 from interlock.adapters.trust import NAME, LocalRepositories
-from interlock.coordinator.config import Config, ConfigError
+from interlock.coordinator.config import Config
 from interlock.coordinator.repositories import Repositories, Trusted, declared, digest
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.limits import REPOSITORIES_TRUSTED_MAX, REPOSITORY_CONFIG_BYTES_MAX
 
 ID = "ab" * 16

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from tests.adapters.test_keeper import PATIENCE_S, STUBBORN, Launch, Output, all_gone, known, lines
 
-from interlock.adapters import keeper as keeper_file
+from interlock.adapters.keeper.window import for_log
 from interlock.adapters.launch_result import Ended, Gone, read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec
 from interlock.adapters.paths import Home
@@ -240,6 +240,6 @@ def test_the_log_has_the_text_and_not_what_is_meant_for_the_screen(
 ) -> None:
     text, partial = b"", b""
     for at in range(0, len(printed), bytes_at_once):
-        piece, partial = keeper_file.for_log(partial, printed[at : at + bytes_at_once])
+        piece, partial = for_log(partial, printed[at : at + bytes_at_once])
         text += piece
-    assert text + keeper_file.for_log(partial, b"")[0] == logged
+    assert text + for_log(partial, b"")[0] == logged

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from interlock.coordinator.config import KNOWN_HOSTS, Config, ConfigError, parse_config
+from interlock.coordinator.config import KNOWN_HOSTS, Config, parse_config
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.definition import CommandDefinition, Kind, ServerDefinition, command_of, server_of
 
 SERVER = '[resources.web]\nkind = "server"\nstart = "npm run dev"\n'

@@ -107,7 +107,10 @@ def test_the_wheel_holds_the_three_packages_and_the_sdist_builds_the_same(
     (unpacked,) = tmp_path.iterdir()
     # then: typed, with the keeper, open for its namespace, and nothing beside it
     packages = [f"interlock/{name}" for name in ("protocol", "coordinator", "adapters")]
-    assert {f"{package}/py.typed" for package in packages} | {"interlock/adapters/keeper.py"} <= names
+    keeper = {
+        str(path.relative_to(ROOT / "adapters")) for path in (ROOT / "adapters/interlock/adapters/keeper").glob("*.py")
+    }
+    assert {f"{package}/py.typed" for package in packages} | keeper <= names
     assert "interlock/__init__.py" not in names
     assert {name.partition("/")[0] for name in names} == {
         "interlock",

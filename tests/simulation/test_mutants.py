@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.machine import Broken
 from tests.simulation.story import tell
 
-from interlock.coordinator import supervisor, world
+from interlock.coordinator import consequences, world
 from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.journal import Journal
 from interlock.protocol import resource_handover
@@ -97,7 +97,7 @@ def replays_without_withdrawing(patch: pytest.MonkeyPatch) -> None:
 
 
 def is_told_too_late_that_somebody_left(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(supervisor, "departed", lambda registry, ticket: None)
+    patch.setattr(consequences, "departed", lambda registry, ticket: None)
 
 
 def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ from interlock.adapters.git import place_of
 from interlock.adapters.home_config import read_config
 from interlock.adapters.paths import Home
 from interlock.adapters.trust import LocalRepositories
-from interlock.coordinator.config import Config, ConfigError, parse_config
+from interlock.coordinator.config import Config, parse_config
 from interlock.coordinator.repositories import FILE, Place, Repositories, Trusted, declared, digest
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.durations import format_duration
 from interlock.protocol.names import short_name

@@ -4,7 +4,8 @@ import errno
 
 from interlock.adapters.paths import Home
 from interlock.adapters.small_files import read_regular
-from interlock.coordinator.config import Config, ConfigError, parse_config
+from interlock.coordinator.config import Config, parse_config
+from interlock.coordinator.toml_values import ConfigError
 
 CONFIG_BYTES_MAX = 1024 * 1024
 

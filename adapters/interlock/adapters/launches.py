@@ -37,7 +37,7 @@ from interlock.adapters.process import identify, wait_gone
 from interlock.adapters.stopping import Stopped, stop_tree
 from interlock.protocol.identity import Identity
 
-KEEPER = Path(__file__).with_name("keeper.py")
+KEEPER = Path(__file__).with_name("keeper") / "__main__.py"
 UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
 LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
 

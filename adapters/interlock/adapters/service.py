@@ -38,7 +38,7 @@ from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
 from interlock.adapters.trust import LocalRepositories
 from interlock.adapters.unix_socket import UnixDoor
-from interlock.coordinator.config import Config, ConfigError
+from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.repositories import Repositories
@@ -47,6 +47,7 @@ from interlock.coordinator.session import Session
 from interlock.coordinator.states import Found
 from interlock.coordinator.store import NotWritten, Unknown, Unusable
 from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")

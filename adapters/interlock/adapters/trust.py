@@ -16,8 +16,8 @@ from typing import Any
 from interlock.adapters.git import place_of
 from interlock.adapters.paths import Home
 from interlock.adapters.small_files import read_regular
-from interlock.coordinator.config import ConfigError
 from interlock.coordinator.repositories import Place, Stamp, Trusted
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.limits import REPOSITORIES_TRUSTED_MAX, REPOSITORY_CONFIG_BYTES_MAX, TRUST_STORE_BYTES_MAX
 from interlock.protocol.visible import visible

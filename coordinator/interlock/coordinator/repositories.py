@@ -12,7 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.coordinator.config import Config, ConfigError, parse_config
+from interlock.coordinator.config import Config, parse_config
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.definition import Definition
 from interlock.protocol.limits import CONFIG_LINE_DOTS_MAX
 from interlock.protocol.names import short_name

@@ -6,7 +6,6 @@
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import anyio
@@ -18,46 +17,30 @@ from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
+from interlock.coordinator.consequences import Consequences
 from interlock.coordinator.dispatcher import Dispatcher
 from interlock.coordinator.effects import Effects
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
-from interlock.coordinator.mail import Mail, NoMail, touched
+from interlock.coordinator.mail import Mail, NoMail
 from interlock.coordinator.records import Entry, SupervisorEvent, WentDown
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.states import Found, NoStates, States
 from interlock.coordinator.stopping_servers import end_servers
-from interlock.coordinator.take_up import departed, take_up
+from interlock.coordinator.take_up import take_up
 from interlock.coordinator.timer import Timer
 from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, World
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
-from interlock.protocol.identity import Presence
-from interlock.protocol.inbox import Deliver, Letter, MessageSent
-from interlock.protocol.messages import FromBus, Refused, Released
-from interlock.protocol.names import COORDINATOR
+from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.outcome import Outcome
-from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, Expire, Registry
-from interlock.protocol.resource_commands import AgentGone, Define, Heard, LaunchGone, Order, Tick, WrapperGone
-from interlock.protocol.resource_events import (
-    Down,
-    Finished,
-    HoldReleased,
-    HoldRevoked,
-    Requested,
-    Started,
-    StepDone,
-    StepUndone,
-)
+from interlock.protocol.registry import Expire
+from interlock.protocol.resource_commands import Define, Heard, Tick
 from interlock.protocol.resource_state import (
-    Launch,
-    Resource,
-    Ticket,
     concerns,
     wants_to_hear,
 )
-from interlock.protocol.resource_waiting import next_deadline
 
 log = structlog.get_logger("supervisor")
 Hear = Callable[[FromBus], None]
@@ -86,8 +69,9 @@ class Supervisor:
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
         self.dispatcher = Dispatcher(self)
+        self._consequences = Consequences(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
-        self._runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
+        self.runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
         self._tasks: TaskGroup | None = None
 
@@ -209,7 +193,7 @@ class Supervisor:
 
     def run_waits(self, request_id: str, session: Session) -> None:
         """From now on that connection hears what becomes of a `bus run`'s ticket."""
-        self._runs[request_id] = session
+        self.runs[request_id] = session
 
     def forget(self, session: Session) -> None:
         """A session ended. What its agent holds does not depend on it."""
@@ -219,8 +203,8 @@ class Supervisor:
             self.followers[session.agent].discard(session)
             if not self.followers[session.agent]:
                 del self.followers[session.agent]
-        for request_id in [each for each, waiting in self._runs.items() if waiting is session]:
-            del self._runs[request_id]
+        for request_id in [each for each, waiting in self.runs.items() if waiting is session]:
+            del self.runs[request_id]
 
     def say(self, session: Session, message_id: str, body: FromBus) -> None:
         """Answer a session directly."""
@@ -238,90 +222,13 @@ class Supervisor:
     def follow_up(self, actor: Actor, outcome: Outcome[Any, Any], staged: Staged | None) -> None:
         """Speak, and begin what was decided. A fault here is ours and logged: the decision itself stands."""
         try:
-            self._follow_up(actor.address, outcome, staged)
+            self._consequences.follow(actor.address, outcome, staged)
         except Exception as error:
             log.error("follow_up_failed", actor=actor.address, exc_info=error)
 
-    def _follow_up(self, address: str, outcome: Outcome[Any, Any], staged: Staged | None) -> None:
-        for event in outcome.events:
-            self._notice(address, event)
-        for send in outcome.outbox:
-            if send.reply_to:
-                self.answer(send.reply_to, send.to, send.body)
-            elif send.run in self._runs:
-                self._push(self._runs[send.run], send.to, send.body, new_id())
-        for agent, letter in staged.letters if staged is not None else ():
-            self.news(agent, letter)
-        for agent in touched(address, outcome, staged):
-            self.mail.changed(agent)
-        for order in outcome.steps:
-            assert isinstance(order, Order)
-            self.effects.begin(address, order)
-        if isinstance(outcome.state, Resource):
-            if staged is not None:
-                self.states.changed(address)
-            self.timer.arm(address, next_deadline(outcome.state))
-        elif isinstance(outcome.state, Registry):
-            self.timer.arm(address, outcome.state.next_deadline())
-
-    def news(self, agent: str, letter: Letter) -> None:
-        """Show a new letter to the agent's live sessions that follow what it is about."""
-        key = getattr(letter.body, "key", "")
-        sessions = [
-            each
-            for each in self.followers.get(agent, ())
-            if (key in each.following or not each.following) and not each.closed.is_set()
-        ]
-        for session in sessions:
-            self._push(session, agent, letter.body, letter.id, letter.sender)
-        if sessions:
-            self.tell(INBOX + agent, Deliver((letter.id,)))
-
-    def _notice(self, address: str, event: Any) -> None:
-        """What the supervisor itself has to do with an event."""
-        match event:
-            case Requested(agent, ticket):
-                self.involve(agent, address)
-                gone = departed(self.world.registry, ticket)  # it left before this was on record: nobody else will say
-                if gone is not None:
-                    self.tell(address, gone)
-                self.watch_wrapper(address, ticket)
-            case Started(_, _, _, launch):
-                self.watch_launch(address, launch)
-            case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
-                self._over(address, agent, fence)
-            case StepDone(unit, server=server) if server is not None:
-                self.effects.adopt(address, unit, server)
-            case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
-                self.effects.forget(launch)
-            case Down(launch=launch, gone=True):
-                self.effects.forget(launch)
-            case MessageSent(to, letter):
-                self.news(to, letter)
-            case AgentJoined(agent):
-                self.attendance.joined(agent)
-            case AgentBound(process=process) if process is not None:
-                self.attendance.watch(process)
-            case AgentLeft(name, incarnation, why):
-                for key in self.resources_of(name):
-                    self.tell(key, AgentGone(name, incarnation, why))
-
     # --- straight helpers -------------------------------------------------------------------
-    def _push(self, session: Session, to: str, body: FromBus, message_id: str, sender: str = COORDINATOR) -> None:
-        frame = answer_frame(message_id, wire_time(self.clock.wall_ms()), to, body, "", sender=sender)
-        session.push(frame)
-
-    def _over(self, key: str, agent: str, fence: int) -> None:
-        """Show whoever follows that a hold has ended, also one that another program of the agent gave back."""
-        for session in self.followers.get(agent, ()):
-            if key in session.following or not session.following:
-                self._push(session, agent, Released(key, key, fence), new_id())
-
     def _tick(self, address: str) -> None:
         self.tell(address, Expire(self.attendance.here()) if address == REGISTRY else Tick())
-
-    def _tell(self, address: str, command: Any) -> None:
-        self.tell(address, command)
 
     def define(self, key: str) -> None:
         """Tell a resource what its configuration says, where that is not what it knows."""
@@ -330,25 +237,6 @@ class Supervisor:
         wanted = self.config.definition(key, current)
         if wanted != current and (key in self.config.resources or known is not None or wanted != Definition()):
             self.tell(key, Define(wanted))
-
-    def watch_wrapper(self, key: str, ticket: Ticket) -> None:
-        if ticket.process is not None:
-            self.effects.watch(ticket.process, partial(self._tell, key, WrapperGone(ticket.request_id)))
-
-    def watch_launch(self, key: str, launch: Launch) -> None:
-        """Hear of a gated command's end; of one whose keeper cannot be seen at all nothing can be proved."""
-        keeper = launch.keeper
-        if self.effects.probe(keeper) is Presence.UNKNOWN:
-            evidence = f"the keeper of {launch.command} (pid {keeper.pid}) cannot be seen from here"
-            self.tell(key, LaunchGone(launch.launch, False, None, evidence))
-            return
-
-        async def report() -> None:
-            gone = await self.effects.launch_result(launch.launch, keeper)
-            if gone is not None:
-                self.tell(key, gone)
-
-        self.effects.watch(keeper, partial(self.spawn, report))
 
     async def record(self, event: SupervisorEvent) -> bool:
         """Have an event of the bus's own on record; False where it could not be written."""

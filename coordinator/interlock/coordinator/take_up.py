@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.coordinator.watching import watch_launch, watch_wrapper
 from interlock.protocol.registry import Registry
 from interlock.protocol.resource_commands import AgentGone, Resume
 from interlock.protocol.resource_state import Ticket
@@ -20,11 +21,11 @@ def take_up(supervisor: Supervisor, key: str) -> None:
         if unit.server is not None and (unit.step is None or not unit.step.launch):
             supervisor.effects.adopt(key, unit.name, unit.server)
         for launch in unit.launches.values():
-            supervisor.watch_launch(key, launch)
+            watch_launch(supervisor, key, launch)
     tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
     for ticket in tickets:
         supervisor.involve(ticket.agent, key)
-        supervisor.watch_wrapper(key, ticket)
+        watch_wrapper(supervisor, key, ticket)
     gone = {word for ticket in tickets if (word := departed(supervisor.world.registry, ticket)) is not None}
     for word in sorted(gone, key=lambda each: (each.agent, each.incarnation)):
         supervisor.tell(key, word)

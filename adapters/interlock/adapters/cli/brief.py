@@ -24,7 +24,7 @@ def command() -> int:
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.configuration import look_here
     from interlock.adapters.paths import find_home
-    from interlock.coordinator.config import ConfigError
+    from interlock.coordinator.toml_values import ConfigError
     from interlock.protocol.visible import visible
 
     try:

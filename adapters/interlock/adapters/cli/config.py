@@ -20,7 +20,7 @@ def command(
     path: str = typer.Argument("", help="A bus.toml, or a directory of its repository; default: here."),
 ) -> int:
     """Show which bus.toml files count; `check` one; `trust` what a repository's may run, or `untrust` it."""
-    from interlock.coordinator.config import ConfigError
+    from interlock.coordinator.toml_values import ConfigError
 
     if action not in {"", *ACTIONS}:
         raise Failure(64, f"no action {action!r}: bus config check, bus config trust or bus config untrust")

@@ -20,7 +20,7 @@ def command(
     """List trusted repositories; forget one, or all that are gone. What is in use is refused."""
     from interlock.adapters.configuration import look_here
     from interlock.adapters.paths import find_home
-    from interlock.coordinator.config import ConfigError
+    from interlock.coordinator.toml_values import ConfigError
 
     if repository and gone:
         raise Failure(64, "a repository and --gone exclude each other: name one, or say --gone")

@@ -15,8 +15,9 @@ from interlock.adapters.flock import holder
 from interlock.adapters.home_config import read_config
 from interlock.adapters.paths import Home
 from interlock.adapters.survivors import survivors
-from interlock.coordinator.config import Config, ConfigError
+from interlock.coordinator.config import Config
 from interlock.coordinator.states import Survivor
+from interlock.coordinator.toml_values import ConfigError
 
 VERIFY_S = 30.0  # for the whole log; what is not read by then is said to be not read
 

@@ -14,8 +14,9 @@ from interlock.adapters.project.found import Candidate, Folder
 from interlock.adapters.project.javascript import javascript
 from interlock.adapters.project.others import compose, frameworks, makefile, procfile
 from interlock.adapters.project.python import python
-from interlock.coordinator.config import Config, ConfigError
+from interlock.coordinator.config import Config
 from interlock.coordinator.repositories import declared
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.visible import visible
 
 NAME = "dev-server"

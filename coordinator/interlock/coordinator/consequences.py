@@ -1,0 +1,128 @@
+"""Consequences: what follows from a decision once it is durable: answers, news, watches, steps, deadlines.
+
+It decides nothing. What a decision says is said here, in the order of its events; what an agent has not heard here
+waits in its inbox.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.coordinator.ids import new_id
+from interlock.coordinator.journal import Staged
+from interlock.coordinator.mail import touched
+from interlock.coordinator.session import Session, answer_frame
+from interlock.coordinator.take_up import departed
+from interlock.coordinator.watching import watch_launch, watch_wrapper
+from interlock.coordinator.world import INBOX
+from interlock.protocol.envelope import wire_time
+from interlock.protocol.inbox import Deliver, Letter, MessageSent
+from interlock.protocol.messages import FromBus, Released
+from interlock.protocol.names import COORDINATOR
+from interlock.protocol.outcome import Outcome
+from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, Registry
+from interlock.protocol.resource_commands import AgentGone, Order
+from interlock.protocol.resource_events import (
+    Down,
+    Finished,
+    HoldReleased,
+    HoldRevoked,
+    Requested,
+    Started,
+    StepDone,
+    StepUndone,
+)
+from interlock.protocol.resource_state import Resource
+from interlock.protocol.resource_waiting import next_deadline
+
+if TYPE_CHECKING:
+    from interlock.coordinator.supervisor import Supervisor
+
+
+class Consequences:
+    """One per bus."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def follow(self, address: str, outcome: Outcome[Any, Any], staged: Staged | None) -> None:
+        """Speak, and begin what was decided.
+
+        Args: address: of the actor. outcome: what it decided. staged: how that went on record; None: nothing did.
+        """
+        supervisor = self._supervisor
+        for event in outcome.events:
+            self._notice(address, event)
+        for send in outcome.outbox:
+            if send.reply_to:
+                supervisor.answer(send.reply_to, send.to, send.body)
+            elif send.run in supervisor.runs:
+                self._push(supervisor.runs[send.run], send.to, send.body, new_id())
+        for agent, letter in staged.letters if staged is not None else ():
+            self.news(agent, letter)
+        for agent in touched(address, outcome, staged):
+            supervisor.mail.changed(agent)
+        for order in outcome.steps:
+            assert isinstance(order, Order)
+            supervisor.effects.begin(address, order)
+        if isinstance(outcome.state, Resource):
+            if staged is not None:
+                supervisor.states.changed(address)
+            supervisor.timer.arm(address, next_deadline(outcome.state))
+        elif isinstance(outcome.state, Registry):
+            supervisor.timer.arm(address, outcome.state.next_deadline())
+
+    def news(self, agent: str, letter: Letter) -> None:
+        """Show a new letter to the agent's live sessions that follow what it is about."""
+        supervisor = self._supervisor
+        key = getattr(letter.body, "key", "")
+        sessions = [
+            each
+            for each in supervisor.followers.get(agent, ())
+            if (key in each.following or not each.following) and not each.closed.is_set()
+        ]
+        for session in sessions:
+            self._push(session, agent, letter.body, letter.id, letter.sender)
+        if sessions:
+            supervisor.tell(INBOX + agent, Deliver((letter.id,)))
+
+    def _notice(self, address: str, event: Any) -> None:
+        """What the supervisor itself has to do with an event."""
+        supervisor = self._supervisor
+        match event:
+            case Requested(agent, ticket):
+                supervisor.involve(agent, address)
+                gone = departed(supervisor.world.registry, ticket)
+                if gone is not None:  # it left before this was on record: nobody else will say
+                    supervisor.tell(address, gone)
+                watch_wrapper(supervisor, address, ticket)
+            case Started(_, _, _, launch):
+                watch_launch(supervisor, address, launch)
+            case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
+                self._over(address, agent, fence)
+            case StepDone(unit, server=server) if server is not None:
+                supervisor.effects.adopt(address, unit, server)
+            case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
+                supervisor.effects.forget(launch)
+            case Down(launch=launch, gone=True):
+                supervisor.effects.forget(launch)
+            case MessageSent(to, letter):
+                self.news(to, letter)
+            case AgentJoined(agent):
+                supervisor.attendance.joined(agent)
+            case AgentBound(process=process) if process is not None:
+                supervisor.attendance.watch(process)
+            case AgentLeft(name, incarnation, why):
+                for key in supervisor.resources_of(name):
+                    supervisor.tell(key, AgentGone(name, incarnation, why))
+
+    def _over(self, key: str, agent: str, fence: int) -> None:
+        """Show whoever follows that a hold has ended, also one that another program of the agent gave back."""
+        supervisor = self._supervisor
+        for session in supervisor.followers.get(agent, ()):
+            if key in session.following or not session.following:
+                self._push(session, agent, Released(key, key, fence), new_id())
+
+    def _push(self, session: Session, to: str, body: FromBus, message_id: str, sender: str = COORDINATOR) -> None:
+        frame = answer_frame(message_id, wire_time(self._supervisor.clock.wall_ms()), to, body, "", sender=sender)
+        session.push(frame)
