@@ -24,8 +24,8 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Guide": (
         "guide",
         (
-            "share-a-dev-server", "gpu-pool", "test-database", "agents-in-containers", "a-person-takes-over",
-            "prompts", "python", "resources", "configuration",
+            "share-a-dev-server", "prompts", "gpu-pool", "test-database", "agents-in-containers", "a-person-takes-over",
+            "python", "daemons-that-outlive-builds", "resources", "configuration",
         ),
     ),
     "Operations": ("operations", ("install-upgrade-uninstall", "doctor", "back-up-and-recover", "troubleshooting")),

@@ -107,7 +107,7 @@ class Demo:
         self.home.mkdir(mode=0o700)
         (self.home / "bus.toml").write_text(
             "[bus]\n"
-            'poll_every = "1s"\n\n'
+            'poll_every = "3s"\n\n'
             "[resources.server-loop]\n"
             'kind = "server"\n'
             f'start = "python3 server.py {self.port}"\n'

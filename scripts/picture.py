@@ -1,6 +1,7 @@
-"""Draws a terminal with the demo's own output: docs/demo.svg.
+"""Draws terminals with what was really printed: docs/demo.svg, docs/pool.svg, docs/doctor.svg.
 
     scripts/demo ──▶ what it printed ──▶ some of its scenes, whole ──▶ docs/demo.svg
+    a bus of its own, with a pool; a home that is broken ──▶ what `bus` prints ──▶ docs/pool.svg, docs/doctor.svg
 
 Nothing is written by hand. What differs from run to run (folder, port, process ids) is put as `…` or a round number, so
 that a review sees only what has really changed. The picture fetches nothing: its font is the reader's own monospace,
@@ -9,14 +10,17 @@ and every run of text is told its width, so that columns stay straight in any of
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "demo.svg"
+DOCS = ROOT / "docs"
+HOME = "~/.local/state/interlock"  # what the folder of a bus of its own is called in a picture
 SCENES = (  # the beginnings of the demo's lines of heading that are shown, and how many of its commands
     ("# A asks", ("bus --as A request",)),
     ("# B asks", ("bus --as B send", "bus status")),
@@ -32,6 +36,7 @@ BAR_PX = 38
 WORDS = {  # what the bus says first, and its colour
     "GRANTED": "good", "RELEASED": "good", "QUEUED": "wait", "REFUSED": "bad", "JOINED": "dim",
     "[exit": "dim", "RESOURCE": "strong",
+    "home:": "bad", "configuration:": "bad", "database:": "bad", "recovery:": "bad", "port:": "bad", "down:": "bad",
 }  # fmt: skip
 STYLE = """
     text { font: 14px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace; }
@@ -75,6 +80,89 @@ def lines(printed: str) -> list[str]:
     return shown
 
 
+class Bus:
+    """A bus of its own in a folder of its own, and what its commands print."""
+
+    def __init__(self, folder: Path, configuration: str) -> None:
+        self.folder, self.home = folder, folder / "home"
+        self.home.mkdir(mode=0o700)
+        (self.home / "bus.toml").write_text(configuration)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
+        self.environment = {**kept, "BUS_HOME": str(self.home), "NO_COLOR": "1"}
+
+    def say(self, *words: str) -> list[str]:
+        """The lines of one command as they are shown: with the command before them, and its exit code after them."""
+        done = subprocess.run(
+            [str(ROOT / ".venv" / "bin" / "bus"), *words], env=self.environment, cwd=self.folder, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
+        )  # fmt: skip
+        printed = done.stdout.replace(str(self.home), HOME).replace(str(self.folder), "…")
+        shown = [line for line in printed.splitlines() if not line.startswith(("waiting:", "JOINED"))]
+        return [f"$ {' '.join(['bus', *words])}", *shown, *([f"[exit {done.returncode}]"] if done.returncode else [])]
+
+    def down(self) -> None:
+        self.say("down", "--stop-servers")
+
+
+def pool(folder: Path) -> list[str]:
+    """Two servers of a pool, and who waits for one."""
+    base = _two_ports()
+    worktrees = [folder / name for name in ("login", "header", "footer")]
+    for worktree in worktrees:
+        worktree.mkdir()
+    bus = Bus(
+        folder,
+        f'[resources.preview]\nkind = "server"\nunits = ["1", "2"]\nurl = "http://localhost:{base}{{unit}}/"\n'
+        f'start = "exec python3 -m http.server {base}{{unit}} --bind 127.0.0.1"\nports = ["{base}{{unit}}"]\n',
+    )
+    try:
+        for worktree, why in zip(worktrees, ("login page", "the header", "on a phone"), strict=True):
+            wait = ("--wait", "30s") if worktree.name != "footer" else ()
+            bus.say("--as", worktree.name, "request", "preview", "--worktree", str(worktree), "--for", why, *wait)
+        shown = [*bus.say("status", "preview"), *bus.say("--as", "header", "release")]
+        shown += [line for line in bus.say("--as", "footer", "wait", "--timeout", "30s") if "QUEUED" not in line]
+    finally:
+        bus.down()
+    shown = [re.sub(rf"\b{base}(?=[12]\b)", "708", line) for line in shown]
+    return [piece for line in _steady("\n".join(shown)).split("\n") for piece in _wrapped(line)]
+
+
+def _two_ports() -> int:
+    """N, where the ports N1 and N2 are free."""
+    for base in range(3100, 3200):
+        try:
+            for port in (base * 10 + 1, base * 10 + 2):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return base
+    raise SystemExit("picture: no two ports are free: nothing is drawn")
+
+
+def doctor(folder: Path) -> list[str]:
+    """A home whose database was lost, that is open to others, and whose configuration has a slip of the pen."""
+    bus = Bus(folder, "[resources.gpu]\n")
+    try:
+        bus.say("--as", "trainer", "request", "gpu", "--for", "a long night")
+    finally:
+        bus.down()
+    (bus.home / "bus.db").unlink()
+    (bus.home / "bus.toml").write_text(
+        '[resources.gpu]\n\n[resources.server-loop]\nstart = "npm run dev"\nport = [7080]\n'
+    )
+    bus.home.chmod(0o755)
+    shown = re.sub(r"Python [\d.]+, SQLite [\d.]+", "Python 3, SQLite 3", "\n".join(bus.say("doctor")))
+    return [piece for line in _steady(shown).split("\n") for piece in _wrapped(line)]
+
+
+def _steady(printed: str) -> str:
+    """Without what differs from run to run."""
+    for number, pid in enumerate(dict.fromkeys(re.findall(r"(?:pid|process|kill -9) (\d+)", printed)), start=1):
+        printed = re.sub(rf"\b{pid}\b", str(4100 + number), printed)
+    printed = re.sub(r"(?<=since )\ds|(?<=\()\ds(?=\))", "5s", printed)  # as wide as it was: columns stay columns
+    return re.sub(r"(?<=since )\d\ds|(?<=\()\d\ds(?=\))", "15s", printed)
+
+
 def _wrapped(line: str) -> Iterator[str]:
     while len(line) > COLUMNS:
         at = line.rfind(" ", 0, COLUMNS) + 1 or COLUMNS
@@ -107,7 +195,7 @@ def draw(shown: list[str], title: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{escape(title)}">\n'
-        "  <!-- Made by scripts/picture from what scripts/demo prints. Folder, port and process ids are put as … or a "
+        "  <!-- Made by scripts/picture from what was really printed. Folder, port and process ids are put as … or a "
         "round number. -->\n"
         f"  <style>{STYLE}  </style>\n"
         f'  <rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="9" fill="#131b2c" stroke="#46536b"/>\n'
@@ -140,8 +228,16 @@ def _spans(line: str) -> Iterator[tuple[str, str]]:
 def main() -> int:
     words = sys.argv[1:]
     printed = Path(words[1]).read_text() if words[:1] == ["--from"] and len(words) == 2 else transcript()
-    PICTURE.write_text(draw(lines(printed), "scripts/demo - one dev server, three worktrees"))
-    print(f"drawn: {PICTURE.relative_to(ROOT)}")
+    drawn = {"demo": (lines(printed), "scripts/demo - one dev server, three worktrees")}
+    for name, scene, title in (
+        ("pool", pool, "bus status - two servers, three agents"),
+        ("doctor", doctor, "bus doctor - a home that is broken"),
+    ):
+        with tempfile.TemporaryDirectory(prefix="interlock-picture-") as folder:
+            drawn[name] = (scene(Path(folder)), title)
+    for name, (shown, title) in drawn.items():
+        (DOCS / f"{name}.svg").write_text(draw(shown, title))
+        print(f"drawn: docs/{name}.svg")
     return 0
 
 

@@ -234,6 +234,8 @@ def _signature(name: str, thing: Callable[..., Any]) -> str:
     signed = signed.replace("'", "").replace(" -> None", "")
     signed = re.sub(r"\(self(, )?", "(", signed)
     plain = re.sub(r"(?:[a-z_]+[.])+([A-Z])", r"\1", signed)
+    if inspect.isclass(thing) and re.search(r": (Holdings|BlockingBus|Tail)\b", plain):  # the bus makes it, no program
+        plain = ""
     return f"{before}{name}{plain}"
 
 

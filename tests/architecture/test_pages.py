@@ -211,9 +211,10 @@ def test_troubleshooting_leads_from_every_code() -> None:
     assert set(Code) <= named, set(Code) - named
 
 
-def test_the_picture_shows_commands_that_exist_and_fetches_nothing() -> None:
+@pytest.mark.parametrize("picture", sorted(path.name for path in DOCS.glob("*.svg")))
+def test_a_picture_shows_commands_that_exist_and_fetches_nothing(picture: str) -> None:
     reference = script("reference")
-    text = (DOCS / "demo.svg").read_text()
+    text = (DOCS / picture).read_text()
     ElementTree.fromstring(text)
     assert not re.findall(r"(?:href|src|url\()[^>]*https?:", text)
     assert "/tmp" not in text

@@ -135,7 +135,7 @@ def as_json(definition: Definition) -> dict[str, Any]:
 
 def _line(field: msgspec.structs.FieldInfo, part: msgspec.Struct) -> str:
     value = getattr(part, field.name)
-    if value in ("", (), {}, None, False) or (field.name.endswith("_ms") and value == field.default):
+    if value in ("", (), {}, None, False) or value == field.default:
         return ""
     if field.name.endswith("_ms"):
         return f"{field.name[:-3]} = {format_duration(value)}"

@@ -22,17 +22,19 @@ class ServerDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the one server is started, known to be ready, and stopped. Source: contract §4.
 
     Args:
-        start: command line for the user's login shell, run in the owner's worktree.
-        url: what GRANTED tells the owner.
-        health: must answer 200 before GRANTED; empty: not asked.
+        start: command line for the user's login shell, run in the owner's worktree; it stays in the foreground, or puts
+            its server into the background and ends with 0.
+        url: what GRANTED tells the owner, and `BUS_RESOURCE_URL`.
+        health: a URL that must answer 200 before GRANTED; empty: not asked.
         ready_line: must have been printed before GRANTED; empty: not asked.
-        ports: free on v4 and v6 before the start, and the server's own after it.
-        start_timeout_ms: from GO until ready; `prepare` has as long, of its own.
-        stop_timeout_ms: between SIGTERM and SIGKILL.
-        prepare: command line, run in a new owner's worktree before the start; empty: nothing.
+        ports: free on IPv4 and IPv6 before the start, and the server's own after it; of a pool texts with `{unit}`.
+        start_timeout_ms: until it is ready; `prepare` has as long, of its own.
+        stop_timeout_ms: between SIGTERM to the whole process tree and SIGKILL.
+        prepare: command line, run in a new owner's worktree before the start; it and all that it started must end,
+            with 0. `bus restart` does not run it. Empty: nothing.
         env: variables on top of the user's own, in order.
         unit_ports: ports of a pool, each with `{unit}` in it; a unit's own definition has them among `ports`.
-        terminal: "tmux": it runs in a window that a person can attach to; "none": its output goes to its log alone.
+        terminal: `"tmux"`: it runs in a window that a person can attach to; `"none"`: its output goes to its log alone.
         spare: daemons that outlive it, neither counted nor stopped: each a program's name, and arguments it must have.
     """
 
@@ -54,11 +56,11 @@ class CommandDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is done at a hand-over of the kind `command`; each line is optional. Source: contract §4.
 
     Args:
-        stop: run in the last owner's worktree before another one gets it.
+        stop: run in the last owner's worktree before another worktree gets it.
         prepare: run in the new owner's worktree.
-        verify: run there too; must end with 0 before GRANTED.
+        verify: run there too, after it; must end with 0 before GRANTED.
         step_timeout_ms: for each of them.
-        repeatable: one that was interrupted may be run again without asking anybody.
+        repeatable: one that was interrupted may simply be run again, without asking anybody.
         env: variables on top of the user's own, in order.
         spare: daemons that outlive it, neither counted nor stopped: each a program's name, and arguments it must have.
     """
