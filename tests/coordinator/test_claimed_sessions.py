@@ -1,0 +1,44 @@
+"""What comes through a folder only says whose it is: it does nothing that is a person's to do."""
+
+from typing import Any
+
+import pytest
+from tests.coordinator.bus import Bus
+
+pytestmark = pytest.mark.anyio
+
+PERSONS: list[dict[str, Any]] = [
+    {"type": "REVOKE", "resource": "machine/x", "because": "mine now", "by": "a person"},
+    {"type": "RECOVER", "resource": "machine/x", "code": "abcdef"},
+    {"type": "DOWN"},
+    {"type": "DOWN", "stop_servers": True},
+    {"type": "FORGET", "repository": "0" * 32},
+    {"type": "BACKUP"},
+]
+
+
+@pytest.mark.parametrize("question", PERSONS, ids=lambda each: each["type"])
+async def test_no_folder_carries_what_is_a_persons_to_do(bus: Bus, question: dict[str, Any]) -> None:
+    async with bus.running():
+        # given
+        ann = bus.client("ann")
+        granted = await ann.ask("REQUEST machine/x - work")
+        boxed = bus.client("boxed")
+        boxed.session.claimed, boxed.session.owner = True, "boxed"
+        # when
+        answer = await boxed.ask(question, to="supervisor")
+        # then
+        assert (answer["type"], answer["code"]) == ("REFUSED", "CAPABILITY_DENIED")
+        still = await ann.ask({"type": "CHECK", "resource": "machine/x"}, to="supervisor")
+        assert still["fence"] == granted["fence"]
+
+
+async def test_the_evidence_is_shown_to_everybody(bus: Bus) -> None:
+    async with bus.running():
+        # given
+        boxed = bus.client("boxed")
+        boxed.session.claimed = True
+        # when
+        answer = await boxed.ask({"type": "RECOVER", "resource": "machine/x"}, to="supervisor")
+        # then
+        assert answer["code"] == "TARGET_ENDED"
