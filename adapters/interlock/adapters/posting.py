@@ -18,7 +18,18 @@ from typing import NamedTuple
 import structlog
 
 from interlock.adapters.folders import Folder, Folders
-from interlock.adapters.safe_files import Found, Unsafe, last_byte, look_at, oldest, open_directory, read_file
+from interlock.adapters.rejected_files import put_aside, short_name_of
+from interlock.adapters.safe_files import (
+    Exchanged,
+    Found,
+    Unsafe,
+    is_same,
+    last_byte,
+    look_at,
+    oldest,
+    open_directory,
+    read_file,
+)
 from interlock.adapters.safe_files import make_directory as make
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import BadEnvelope, Envelope
@@ -35,7 +46,6 @@ LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
 HALF_MAX = 16_384  # files under way that are remembered; the others are looked at again and again
 _SORTED_NAME = re.compile(r"\d{20}-\d+-(.*)", re.DOTALL)
-_NAME_BYTES_MAX = 200  # of a file's own name, so that what is added to it fits
 
 
 class Post(NamedTuple):
@@ -107,8 +117,7 @@ class Posting:
             at, close = _source(folder, agent, source)
             try:
                 for post in posts:
-                    now = look_at(post.found.name, at)
-                    if now is not None and (now.inode, now.device) == (post.found.inode, post.found.device):
+                    if is_same(post.found, look_at(post.found.name, at)):  # else it is another message by now
                         os.unlink(post.found.name, dir_fd=at)
                     self._done(agent, post.found)
             finally:
@@ -123,7 +132,8 @@ class Posting:
         def work(folder: Folder) -> None:
             at, close = _source(folder, agent, source)
             try:
-                _put_aside(folder, at, post.found.name, post.called, why)
+                if is_same(post.found, look_at(post.found.name, at)):
+                    put_aside(folder, at, post.found.name, post.called, why)
             finally:
                 if close:
                     os.close(at)
@@ -140,12 +150,16 @@ class Posting:
             if isinstance(read, Reject):
                 rejects.append(read)
             elif read is not None:
-                queue = make(read.envelope.sender, folder[SORTED])
                 try:
-                    name = f"{found.mtime_ns:020d}-{found.inode}-{_short(found.name)}"
-                    os.rename(found.name, name, src_dir_fd=at, dst_dir_fd=queue)
-                finally:
-                    os.close(queue)
+                    _into_queue(folder, at, read.found, read.envelope.sender)
+                except (
+                    OSError,
+                    Unsafe,
+                ) as error:  # taken back since; or what stands there cannot go: nobody else waits
+                    if look_at(found.name, at) is not None:
+                        self._stuck.add((found.device, found.inode))
+                        log.warning("cannot_sort", file=found.name, sender=read.envelope.sender, why=str(error))
+                    continue
                 self._done(folder.agent, found)
         return os.listdir(folder[SORTED]), rejects, bool(waiting) or len(looked) == POSTS_A_LOOK
 
@@ -214,17 +228,22 @@ class Posting:
                 return None
             data = read_file(found, at, POST_BYTES_MAX + 1)
             envelope = read_post(data, called, owner)
+        except Exchanged:
+            if len(self._half) < HALF_MAX:  # so that it is looked at again
+                self._half[found.device, found.inode] = Half(folder.agent, -1, 0, time.monotonic())
+            return None
         except (BadEnvelope, Unsafe) as error:
             code = Code(error.refusal.code) if isinstance(error, BadEnvelope) else Code.BAD_MESSAGE
+            why = str(error).encode("utf-8", "backslashreplace").decode()  # a name in it may be no text
             sender = owner or _sender(found, at)
             try:
-                _put_aside(folder, at, found.name, called, str(error))
-            except OSError as why:  # a mount point, a full disk: it stays, and is left alone
+                put_aside(folder, at, found.name, called, why)
+            except OSError as failed:  # a mount point, a full disk: it stays, and is left alone
                 self._stuck.add((found.device, found.inode))
-                log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(why))
+                log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(failed))
                 return None
             self._done(folder.agent, found)
-            return Reject(sender, called, code, str(error), _id(found, b""))
+            return Reject(sender, called, code, why, _id(found, b""))
         envelope.id = envelope.id or _id(found, data)
         return Post(found, called, envelope)
 
@@ -278,23 +297,30 @@ def _source(folder: Folder, agent: str, source: str) -> tuple[int, bool]:
         raise Unsafe(f"nothing is sorted for {agent}") from None
 
 
+def _into_queue(folder: Folder, at: int, found: Found, sender: str) -> None:
+    """Move a file into its sender's queue. What others have put in the queue's place goes; it is the bus's own."""
+    try:
+        queue = make(sender, folder[SORTED])
+    except Unsafe:
+        os.unlink(sender, dir_fd=folder[SORTED])
+        queue = make(sender, folder[SORTED])
+    try:
+        name = f"{found.mtime_ns:020d}-{found.inode}-{short_name_of(found.name)}"
+        os.rename(found.name, name, src_dir_fd=at, dst_dir_fd=queue)
+    finally:
+        os.close(queue)
+
+
 def _called(name: str) -> str:
     found = _SORTED_NAME.fullmatch(name)
     return found[1] if found else name
 
 
-def _short(name: str) -> str:
-    """A name that fits with what is added to it."""
-    if len(os.fsencode(name)) <= _NAME_BYTES_MAX:
-        return name
-    return (
-        os.fsdecode(os.fsencode(name)[: _NAME_BYTES_MAX - 10]) + "." + hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
-    )
-
-
 def _id(found: Found, data: bytes) -> str:
     """The same file is the same message, however often a crash has it read."""
-    where = f"{found.device} {found.inode} {found.mtime_ns} ".encode() + os.fsencode(found.name)
+    # The change time is nobody's to set: `cp -p` gives a second file the first one's time, name, content and, once that
+    # one is gone, its inode.
+    where = f"{found.device} {found.inode} {found.mtime_ns} {found.ctime_ns} ".encode() + os.fsencode(found.name)
     return "file-" + hashlib.blake2b(where + b"\0" + data, digest_size=16).hexdigest()
 
 
@@ -305,22 +331,3 @@ def _sender(found: Found, at: int) -> str:
         with contextlib.suppress(Unsafe):
             head = read_file(found, at, 4096)
     return sender_of(head, found.name)
-
-
-def _put_aside(folder: Folder, at: int, name: str, called: str, why: str) -> None:
-    """Move a file, whatever it is, into rejected/, and say why beside it: first why, so that it is never without."""
-    rejected = folder["rejected"]
-    called = _short(called)
-    aside = next(
-        each for each in (called, *(f"{called}.{number}" for number in range(1, 10_000)), f"{called}.{time.time_ns()}")
-        if look_at(each, rejected) is None
-    )  # fmt: skip
-    fd = os.open(
-        aside + ".why", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600,
-        dir_fd=rejected,
-    )  # fmt: skip
-    try:
-        os.write(fd, why.encode("utf-8", "replace") + b"\n")
-    finally:
-        os.close(fd)
-    os.rename(name, aside, src_dir_fd=at, dst_dir_fd=rejected)
