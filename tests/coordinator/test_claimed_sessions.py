@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 from tests.coordinator.bus import Bus
 
+from interlock.protocol.envelope import Envelope
+from interlock.protocol.limits import MESSAGES_BURST
+
 pytestmark = pytest.mark.anyio
 
 PERSONS: list[dict[str, Any]] = [
@@ -42,3 +45,17 @@ async def test_the_evidence_is_shown_to_everybody(bus: Bus) -> None:
         answer = await boxed.ask({"type": "RECOVER", "resource": "machine/x"}, to="supervisor")
         # then
         assert answer["code"] == "TARGET_ENDED"
+
+
+async def test_nobody_uses_up_the_share_of_another_by_naming_it(bus: Bus) -> None:
+    async with bus.running():
+        # given
+        ann, boxed = bus.client("ann"), bus.client("boxed")
+        boxed.session.owner = "boxed"
+        # when
+        for _ in range(MESSAGES_BURST + 1):
+            bus.router.hear(boxed.session, Envelope(to="coordinator", sender="ann", text="STATUS"))
+        # then
+        assert boxed.frames[0]["body"]["code"] == "CAPABILITY_DENIED"
+        assert boxed.frames[-1]["body"]["code"] == "RATE_LIMITED"
+        assert (await ann.ask("REQUEST machine/x - work"))["type"] == "GRANTED"

@@ -81,7 +81,8 @@ class Router:
                 raise No(Code.BAD_MESSAGE, "an id has 1 to 64 letters, digits, '_', '.', ':' or '-'")
             if self._supervisor.stopping.is_set():
                 raise No(Code.JOURNAL_UNAVAILABLE, "the bus is going down: send it again when it is up")
-            if not self._rate.take(envelope.sender or session.agent or f"session {id(session)}"):
+            # Counted for whom the session can speak as: what it says in another's name may not use that one's share up.
+            if not self._rate.take(session.owner or session.agent or envelope.sender or f"session {id(session)}"):
                 raise No(Code.RATE_LIMITED, "more than 1000 messages a second: wait a second, then send again")
             if envelope.to == SUPERVISOR:
                 work = self._desk.hear(session, message_id, envelope)
