@@ -59,3 +59,17 @@ async def test_nobody_uses_up_the_share_of_another_by_naming_it(bus: Bus) -> Non
         assert boxed.frames[0]["body"]["code"] == "CAPABILITY_DENIED"
         assert boxed.frames[-1]["body"]["code"] == "RATE_LIMITED"
         assert (await ann.ask("REQUEST machine/x - work"))["type"] == "GRANTED"
+
+
+async def test_what_is_no_name_is_not_remembered(bus: Bus) -> None:
+    async with bus.running():
+        # given
+        nobody = bus.client("")
+        # when
+        for number in range(100):
+            envelope = Envelope(to="coordinator", sender="x" * 10_000 + str(number), text="STATUS")
+            work = bus.router.hear(nobody.session, envelope)
+            if work is not None:
+                await work
+        # then
+        assert sum(map(len, bus.router._rate._buckets)) < 1_000
