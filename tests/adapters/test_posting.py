@@ -119,3 +119,45 @@ def test_a_name_that_is_no_text_is_told_in_text(folders: Folders) -> None:
     # then
     assert rejects[0].sender == "a"
     rejects[0].why.encode()
+
+
+def in_place(folders: Folders, name: str, text: str) -> Path:
+    path = folders.root / name
+    path.write_text(text)
+    return path
+
+
+def test_ones_unfinished_files_do_not_keep_anothers_from_being_finished(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    monkeypatch.setattr(posting, "HALF_MAX", 3)
+    office = Posting(folders)
+    for number in range(5):
+        in_place(folders, f"a/out/{number}", "REQ")
+    in_place(folders, "b/out/x", "RELEASE machine/b\n")
+    # when
+    office.read("a", OUT)
+    office.read("b", OUT)
+    monkeypatch.setattr(posting, "SCAN_MS", 0)
+    # then
+    assert [each.envelope.text for each in office.read("b", OUT)[0]] == ["RELEASE machine/b"]
+
+
+def test_what_could_not_be_put_aside_is_read_once_it_is_another_message(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    office, path = Posting(folders), post(folders, "x", "")
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(posting, "put_aside", fails)
+        assert office.read("a", OUT)[:2] == ([], [])
+    # when
+    path.write_text("RELEASE machine/a\n")
+    os.utime(path, (1_000, 1_000))
+    # then
+    assert [each.envelope.text for each in office.read("a", OUT)[0]] == ["RELEASE machine/a"]

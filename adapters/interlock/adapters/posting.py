@@ -13,6 +13,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Container
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -44,7 +45,7 @@ SORTED_LOOKED_MAX = 16_384  # … of the coordinator's folder …
 LOOKED_TOGETHER_MAX = 65_536  # … and of all together
 LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
-HALF_MAX = 16_384  # files under way that are remembered; the others are looked at again and again
+HALF_MAX = 2_048  # files under way that are remembered of one folder; the others are looked at again and again
 _SORTED_NAME = re.compile(r"\d{20}-\d+-(.*)", re.DOTALL)
 
 
@@ -67,9 +68,8 @@ class Reject(NamedTuple):
 
 
 class Half(NamedTuple):
-    """A file that may still be written: in whose folder, as it was seen, and since when it is so (monotonic, s)."""
+    """A file that may still be written: as it was seen, and since when it is so (monotonic, s)."""
 
-    agent: str
     size: int
     mtime_ns: int
     since_s: float
@@ -80,14 +80,14 @@ class Posting:
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        self._half: dict[tuple[int, int], Half] = {}
-        self._stuck: set[tuple[int, int]] = set()
+        self._half: dict[str, dict[tuple[int, int], Half]] = {}  # by whose folder it is: nobody fills it for others
+        self._stuck: set[tuple[int, int, int]] = set()  # device, inode and change time: an inode comes again
         self._looked: dict[tuple[str, str], deque[Found]] = {}
         self.renamed: set[tuple[str, str]] = set()  # (agent, name): seen as they were renamed into place
 
     def waiting(self) -> set[str]:
         """In whose folders files may still be written: they must be looked at again."""
-        return {half.agent for half in list(self._half.values())}
+        return {agent for agent, half in list(self._half.items()) if half}
 
     def sort(self) -> tuple[list[str], list[Reject], bool]:
         """Move what lies in the coordinator's folder to its senders' queues.
@@ -157,7 +157,7 @@ class Posting:
                     Unsafe,
                 ) as error:  # taken back since; or what stands there cannot go: nobody else waits
                     if look_at(found.name, at) is not None:
-                        self._stuck.add((found.device, found.inode))
+                        self._stuck.add((found.device, found.inode, found.ctime_ns))
                         log.warning("cannot_sort", file=found.name, sender=read.envelope.sender, why=str(error))
                     continue
                 self._done(folder.agent, found)
@@ -197,7 +197,7 @@ class Posting:
         """What one look has found and nobody has read yet; a new look where that is nothing."""
         waiting = self._looked.pop((agent, source), None)
         if not waiting:
-            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else self._wanted))
+            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else partial(self._wanted, agent)))
         self._looked[agent, source] = waiting
         while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
             self._looked.pop(next(iter(self._looked)), None)
@@ -208,7 +208,7 @@ class Posting:
         self._looked.pop((agent, source), None)
 
     def _done(self, agent: str, found: Found) -> None:
-        self._half.pop((found.device, found.inode), None)
+        self._half.get(agent, {}).pop((found.device, found.inode), None)
         self.renamed.discard((agent, found.name))
 
     def _judge(
@@ -229,8 +229,7 @@ class Posting:
             data = read_file(found, at, POST_BYTES_MAX + 1)
             envelope = read_post(data, called, owner)
         except Exchanged:
-            if len(self._half) < HALF_MAX:  # so that it is looked at again
-                self._half[found.device, found.inode] = Half(folder.agent, -1, 0, time.monotonic())
+            self._note_half(folder.agent, found, -1)  # so that it is looked at again
             return None
         except (BadEnvelope, Unsafe) as error:
             code = Code(error.refusal.code) if isinstance(error, BadEnvelope) else Code.BAD_MESSAGE
@@ -239,7 +238,7 @@ class Posting:
             try:
                 put_aside(folder, at, found.name, called, why)
             except OSError as failed:  # a mount point, a full disk: it stays, and is left alone
-                self._stuck.add((found.device, found.inode))
+                self._stuck.add((found.device, found.inode, found.ctime_ns))
                 log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(failed))
                 return None
             self._done(folder.agent, found)
@@ -254,13 +253,11 @@ class Posting:
         """
         if (folder.agent, found.name) in self.renamed or found.ctime_ns > found.mtime_ns:
             return True
-        key, now_s = (found.device, found.inode), time.monotonic()
-        before = self._half.get(key)
+        before = self._half.get(folder.agent, {}).get((found.device, found.inode))
         if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
-            if before is not None or len(self._half) < HALF_MAX:
-                self._half[key] = Half(folder.agent, found.size, found.mtime_ns, now_s)
+            self._note_half(folder.agent, found, found.size)
             return False
-        rests_ms = (now_s - before.since_s) * 1000
+        rests_ms = (time.monotonic() - before.since_s) * 1000
         if rests_ms >= SCAN_MS * 0.9 and last_byte(found, at) == b"\n":
             return True
         if rests_ms >= HALF_WRITTEN_MS:
@@ -268,22 +265,29 @@ class Posting:
             raise BadEnvelope(Code.BAD_MESSAGE, why)
         return False
 
-    def _wanted(self, found: Found) -> bool:
+    def _note_half(self, agent: str, found: Found, size: int) -> None:
+        mine, key = self._half.setdefault(agent, {}), (found.device, found.inode)
+        if key in mine or len(mine) < HALF_MAX:
+            mine[key] = Half(size, found.mtime_ns, time.monotonic())
+
+    def _wanted(self, agent: str, found: Found) -> bool:
         """Not an editor's hidden file, nor one that rests too short a time to be looked at again."""
         if not self._is_new(found):
             return False
-        before = self._half.get((found.device, found.inode))
+        before = self._half.get(agent, {}).get((found.device, found.inode))
         if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
             return True
         return (time.monotonic() - before.since_s) * 1000 >= SCAN_MS * 0.9
 
     def _is_new(self, found: Found) -> bool:
-        return not found.name.startswith(".") and (found.device, found.inode) not in self._stuck
+        return not found.name.startswith(".") and (found.device, found.inode, found.ctime_ns) not in self._stuck
 
     def forget(self) -> None:
         """What has been at rest for much longer than it may be is not there any more."""
         past = time.monotonic() - 3 * HALF_WRITTEN_MS / 1000
-        self._half = {key: half for key, half in list(self._half.items()) if half.since_s > past}
+        for agent, mine in list(self._half.items()):
+            self._half[agent] = {key: half for key, half in list(mine.items()) if half.since_s > past}
+        self._half = {agent: mine for agent, mine in self._half.items() if mine}
         self._stuck.clear()  # perhaps it can be done now
 
 
