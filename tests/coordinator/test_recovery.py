@@ -31,6 +31,7 @@ def file(*all_of_them: StateFacts | None) -> dict[str, StateFacts | None]:
 
 
 ALIVE = Survivor("web-3-aa", process(), "machine/web")
+NEWER = StateFacts("b1", "machine/r", 8 * R, 9 * R, 1_700_000_000_000)  # than an old copy of the mark
 EMPTY, WHOLE = World(), World(seq=10, index=4, bus="b1", hash="h")
 OF_OLD = World(seq=10, index=4, hash="h")  # from before journals had names
 
@@ -43,6 +44,8 @@ OF_OLD = World(seq=10, index=4, hash="h")  # from before journals had names
         (EMPTY, Found(None, file(facts())), 3 * R),
         (EMPTY, Found(None, file(None)), 2 * R),
         (EMPTY, Found(None, {}, (ALIVE,)), 2 * R),
+        (EMPTY, Found(Mark("b1", R, 5), file(NEWER)), 11 * R),
+        (World(seq=10, index=4, bus="b1", lost="a copy"), Found(Mark("b1", R, 5), file(NEWER)), 11 * R),
         (World(seq=10, index=4, bus="b1", lost="a copy"), Found(Mark("b1", R, 500)), R),
         (World(seq=10, index=4, bus="b1", lost="a copy"), Found(Mark("other", R, 500), file(facts(seq=900))), R),
         (World(seq=10, index=4, bus="b1", lost="a copy"), Found(), 10 + 2 * R),
@@ -78,6 +81,7 @@ def test_a_journal_that_knows_all_that_lies_beside_it_is_started_from(world: Wor
         (Found(Mark("b1", R, 3), file(facts(seq=12))), "tells of event 12"),
         (Found(None, file(None, facts(seq=12))), "tells of event 12"),
         (Found(Mark("b2", R, 1)), "is not the database that shared-resources/ belongs to"),
+        (Found(None, file(facts(seq=3, bus="b2"))), "is not the database that shared-resources/ belongs to"),
     ],
 )
 def test_an_old_copy_is_refused_with_a_way_on(found: Found, says: str) -> None:

@@ -268,3 +268,16 @@ def test_the_launch_agent_says_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     assert service.installed()
     assert not service.write()
     assert service.remove() == [path]
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize("name", [b"\xff", b"a\nb", b"a\x85b", b"\x01"])
+def test_a_home_whose_name_is_no_visible_text_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes, platform: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    service = LoginService(paths.Home(tmp_path / os.fsdecode(name)), platform)
+    with pytest.raises(ServiceError, match="visible characters"):
+        service.write()
+    assert not list(tmp_path.rglob("*interlock*"))

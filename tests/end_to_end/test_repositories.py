@@ -123,7 +123,10 @@ def test_two_repositories_from_untrusted_to_changed(bus: Bus, shops: tuple[Shop,
 def test_trusting_is_for_a_person_who_has_seen_everything(bus: Bus) -> None:
     shop = Repository(bus, "four")
     toml = shop.main / "bus.toml"
-    toml.write_text('[resources.hidden]\nstart = "true\\u001b[2K\\r; touch hacked"\nurl = "http://localhost/\\u202e"\n')
+    toml.write_text(
+        '[resources.hidden]\nstart = "true\\u001b[2K\\r; touch hacked"\nurl = "http://localhost/\\u202e"\n'
+        'state_file = "/elsewhere/autostart.md"\n'
+    )
     done = bus("config", "trust", cwd=shop.main)
     assert done.code == 77
     assert "a person at a terminal" in done.err
@@ -132,6 +135,7 @@ def test_trusting_is_for_a_person_who_has_seen_everything(bus: Bus) -> None:
         assert seen.code == 77
         assert r"start = true\x1b[2K\r; touch hacked" in seen.screen
         assert r"\u202e" in seen.screen
+        assert "state_file = /elsewhere/autostart.md" in seen.screen
         assert "\x1b[2K" not in seen.screen
     assert bus("request", "hidden", cwd=shop.main, agent="D").code == 77
     assert not (shop.main / "hacked").exists()

@@ -114,8 +114,11 @@ def clashes(ports_of: dict[str, Definition], here: Here, repository: str) -> lis
     ]
 
 
-def lines_of(name: str, definition: Definition) -> list[str]:
-    """A resource as a person reads it before trusting it: every word of it, nothing hidden."""
+def lines_of(name: str, definition: Definition, state_file: str = "") -> list[str]:
+    """A resource as a person reads it before trusting it: every word of it, nothing hidden.
+
+    Args: state_file: where the bus writes its state besides; "" for nowhere.
+    """
     units = "" if definition.units == ("",) else f", units {', '.join(definition.units)}"
     lines = [f"{visible(name)}: {definition.kind}{units}"]
     for field in msgspec.structs.fields(definition):
@@ -124,6 +127,8 @@ def lines_of(name: str, definition: Definition) -> list[str]:
             lines += [f"  {line}" for each in msgspec.structs.fields(part) if (line := _line(each, part))]
     if definition.kind is Kind.LOCK:
         lines.append("  runs nothing")
+    if state_file:
+        lines.append(f"  state_file = {visible(state_file)} (the bus writes this file, and folders that lead to it)")
     return lines
 
 

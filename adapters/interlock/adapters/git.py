@@ -8,7 +8,6 @@ nothing of a repository that nobody trusted may run.
 """
 
 import os
-import re
 
 from interlock.adapters.small_files import read_regular
 from interlock.adapters.worktrees import git_top
@@ -65,9 +64,22 @@ def _main_of(common: str) -> str:
     if _git_directory(above) == common:  # a bare one beside a .git file that leads to it
         return above
     config = _read(os.path.join(common, "config"), GIT_CONFIG_BYTES_MAX).decode("utf-8", "surrogateescape")
-    core = re.search(r"(?ims)^\s*\[core\]\s*$(.*?)(?=^\s*\[|\Z)", config)
-    found = re.search(r"(?im)^\s*worktree\s*=\s*\"?([^\"\n]+?)\"?\s*$", core[1]) if core else None
-    return os.path.realpath(os.path.join(common, found[1])) if found else ""
+    said = _core_worktree(config)
+    return os.path.realpath(os.path.join(common, said)) if said else ""
+
+
+def _core_worktree(config: str) -> str:
+    """`core.worktree`, line by line: a pattern over a stranger's whole file can be made to take minutes."""
+    is_core = False
+    for line in config.split("\n"):
+        word = line.strip()
+        if word.startswith("["):
+            is_core = word.lower() == "[core]"
+            continue
+        name, equals, value = word.partition("=")
+        if is_core and equals and name.strip().lower() == "worktree":
+            return value.strip().strip('"')
+    return ""
 
 
 def _resolve(base: str, pointer: bytes) -> str:

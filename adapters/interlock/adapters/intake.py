@@ -114,8 +114,8 @@ class Intake:
         done = [(post, answer) for post, answer in under_way if answer.frame and self._is_final(post, answer)]
         if any(post.envelope.sender for post, _ in done):
             await self._uses_files(agent)
-        await anyio.to_thread.run_sync(self._finish, agent, source, done)
-        if len(done) < len(posts):
+        finished = await anyio.to_thread.run_sync(self._finish, agent, source, done)
+        if len(done) < len(posts) or not finished:
             self._posting.look_again(agent, source)
             return False, True
         return more, bool(full)
@@ -162,21 +162,22 @@ class Intake:
         if known is not None and not known.files:
             await self._supervisor.ask(REGISTRY, lambda id_: Join(agent, id=id_, files=True))
 
-    def _finish(self, agent: str, source: str, done: list[tuple[Post, _Answer]]) -> None:
-        """Answers first, then the files go: who finds no file has an answer."""
+    def _finish(self, agent: str, source: str, done: list[tuple[Post, _Answer]]) -> bool:
+        """Answers first, then the files go: who finds no file has an answer. False where they stay."""
 
         def answer_all(folder: Folder) -> bool:
             for post, answer in done:
                 self._delivery.answer(folder, post.called, answer.frame, post.envelope.id)
             return True
 
-        if not done or not self._folders.using(agent, answer_all):
-            return  # its folder is not safe, or its disk is full: all is tried again
+        if done and not self._folders.using(agent, answer_all):
+            return False  # its folder is not safe, or its disk is full: all is tried again, after the others' turns
         self._posting.remove(agent, source, [post for post, answer in done if answer.code not in NO_MESSAGE])
         for post, answer in done:
             if answer.code in NO_MESSAGE:
                 why = _bodies.decode(answer.frame)["body"]["why"]
                 self._posting.reject(agent, source, post, why)
+        return True
 
     async def _tell(self, rejects: list[Reject]) -> None:
         """Tell senders of what was no message."""

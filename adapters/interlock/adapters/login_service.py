@@ -36,8 +36,9 @@ class LoginService:
 
     def files(self) -> dict[Path, str]:
         """Each file and its text. Raises ServiceError for a home whose path cannot stand in them."""
-        if any(character in str(self._home.root) for character in "\n\r"):
-            raise ServiceError(f"{str(self._home.root)!r} cannot stand in a unit: use a BUS_HOME without line ends")
+        for path in (str(self._home.root), sys.executable):
+            if not path.isprintable():  # line ends, control characters, names that are no UTF-8
+                raise ServiceError(f"{path!r} cannot stand in a unit: use a path of visible characters")
         if self._mac:
             return {self._folder() / f"{self.name}.plist": self._plist()}
         return {

@@ -13,12 +13,24 @@ import re
 import time
 from collections import deque
 from collections.abc import Container
+from functools import partial
 from typing import NamedTuple
 
 import structlog
 
 from interlock.adapters.folders import Folder, Folders
-from interlock.adapters.safe_files import Found, Unsafe, last_byte, look_at, oldest, open_directory, read_file
+from interlock.adapters.rejected_files import put_aside, short_name_of
+from interlock.adapters.safe_files import (
+    Exchanged,
+    Found,
+    Unsafe,
+    is_same,
+    last_byte,
+    look_at,
+    oldest,
+    open_directory,
+    read_file,
+)
 from interlock.adapters.safe_files import make_directory as make
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import BadEnvelope, Envelope
@@ -33,9 +45,8 @@ SORTED_LOOKED_MAX = 16_384  # … of the coordinator's folder …
 LOOKED_TOGETHER_MAX = 65_536  # … and of all together
 LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
-HALF_MAX = 16_384  # files under way that are remembered; the others are looked at again and again
+HALF_MAX = 2_048  # files under way that are remembered of one folder; the others are looked at again and again
 _SORTED_NAME = re.compile(r"\d{20}-\d+-(.*)", re.DOTALL)
-_NAME_BYTES_MAX = 200  # of a file's own name, so that what is added to it fits
 
 
 class Post(NamedTuple):
@@ -57,9 +68,8 @@ class Reject(NamedTuple):
 
 
 class Half(NamedTuple):
-    """A file that may still be written: in whose folder, as it was seen, and since when it is so (monotonic, s)."""
+    """A file that may still be written: as it was seen, and since when it is so (monotonic, s)."""
 
-    agent: str
     size: int
     mtime_ns: int
     since_s: float
@@ -70,14 +80,14 @@ class Posting:
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        self._half: dict[tuple[int, int], Half] = {}
-        self._stuck: set[tuple[int, int]] = set()
+        self._half: dict[str, dict[tuple[int, int], Half]] = {}  # by whose folder it is: nobody fills it for others
+        self._stuck: set[tuple[int, int, int]] = set()  # device, inode and change time: an inode comes again
         self._looked: dict[tuple[str, str], deque[Found]] = {}
         self.renamed: set[tuple[str, str]] = set()  # (agent, name): seen as they were renamed into place
 
     def waiting(self) -> set[str]:
         """In whose folders files may still be written: they must be looked at again."""
-        return {half.agent for half in list(self._half.values())}
+        return {agent for agent, half in list(self._half.items()) if half}
 
     def sort(self) -> tuple[list[str], list[Reject], bool]:
         """Move what lies in the coordinator's folder to its senders' queues.
@@ -107,8 +117,7 @@ class Posting:
             at, close = _source(folder, agent, source)
             try:
                 for post in posts:
-                    now = look_at(post.found.name, at)
-                    if now is not None and (now.inode, now.device) == (post.found.inode, post.found.device):
+                    if is_same(post.found, look_at(post.found.name, at)):  # else it is another message by now
                         os.unlink(post.found.name, dir_fd=at)
                     self._done(agent, post.found)
             finally:
@@ -123,7 +132,8 @@ class Posting:
         def work(folder: Folder) -> None:
             at, close = _source(folder, agent, source)
             try:
-                _put_aside(folder, at, post.found.name, post.called, why)
+                if is_same(post.found, look_at(post.found.name, at)):
+                    put_aside(folder, at, post.found.name, post.called, why)
             finally:
                 if close:
                     os.close(at)
@@ -140,12 +150,16 @@ class Posting:
             if isinstance(read, Reject):
                 rejects.append(read)
             elif read is not None:
-                queue = make(read.envelope.sender, folder[SORTED])
                 try:
-                    name = f"{found.mtime_ns:020d}-{found.inode}-{_short(found.name)}"
-                    os.rename(found.name, name, src_dir_fd=at, dst_dir_fd=queue)
-                finally:
-                    os.close(queue)
+                    _into_queue(folder, at, read.found, read.envelope.sender)
+                except (
+                    OSError,
+                    Unsafe,
+                ) as error:  # taken back since; or what stands there cannot go: nobody else waits
+                    if look_at(found.name, at) is not None:
+                        self._stuck.add((found.device, found.inode, found.ctime_ns))
+                        log.warning("cannot_sort", file=found.name, sender=read.envelope.sender, why=str(error))
+                    continue
                 self._done(folder.agent, found)
         return os.listdir(folder[SORTED]), rejects, bool(waiting) or len(looked) == POSTS_A_LOOK
 
@@ -183,7 +197,7 @@ class Posting:
         """What one look has found and nobody has read yet; a new look where that is nothing."""
         waiting = self._looked.pop((agent, source), None)
         if not waiting:
-            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else self._wanted))
+            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else partial(self._wanted, agent)))
         self._looked[agent, source] = waiting
         while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
             self._looked.pop(next(iter(self._looked)), None)
@@ -194,7 +208,7 @@ class Posting:
         self._looked.pop((agent, source), None)
 
     def _done(self, agent: str, found: Found) -> None:
-        self._half.pop((found.device, found.inode), None)
+        self._half.get(agent, {}).pop((found.device, found.inode), None)
         self.renamed.discard((agent, found.name))
 
     def _judge(
@@ -214,17 +228,21 @@ class Posting:
                 return None
             data = read_file(found, at, POST_BYTES_MAX + 1)
             envelope = read_post(data, called, owner)
+        except Exchanged:
+            self._note_half(folder.agent, found, -1)  # so that it is looked at again
+            return None
         except (BadEnvelope, Unsafe) as error:
             code = Code(error.refusal.code) if isinstance(error, BadEnvelope) else Code.BAD_MESSAGE
+            why = str(error).encode("utf-8", "backslashreplace").decode()  # a name in it may be no text
             sender = owner or _sender(found, at)
             try:
-                _put_aside(folder, at, found.name, called, str(error))
-            except OSError as why:  # a mount point, a full disk: it stays, and is left alone
-                self._stuck.add((found.device, found.inode))
-                log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(why))
+                put_aside(folder, at, found.name, called, why)
+            except OSError as failed:  # a mount point, a full disk: it stays, and is left alone
+                self._stuck.add((found.device, found.inode, found.ctime_ns))
+                log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(failed))
                 return None
             self._done(folder.agent, found)
-            return Reject(sender, called, code, str(error), _id(found, b""))
+            return Reject(sender, called, code, why, _id(found, b""))
         envelope.id = envelope.id or _id(found, data)
         return Post(found, called, envelope)
 
@@ -235,13 +253,11 @@ class Posting:
         """
         if (folder.agent, found.name) in self.renamed or found.ctime_ns > found.mtime_ns:
             return True
-        key, now_s = (found.device, found.inode), time.monotonic()
-        before = self._half.get(key)
+        before = self._half.get(folder.agent, {}).get((found.device, found.inode))
         if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
-            if before is not None or len(self._half) < HALF_MAX:
-                self._half[key] = Half(folder.agent, found.size, found.mtime_ns, now_s)
+            self._note_half(folder.agent, found, found.size)
             return False
-        rests_ms = (now_s - before.since_s) * 1000
+        rests_ms = (time.monotonic() - before.since_s) * 1000
         if rests_ms >= SCAN_MS * 0.9 and last_byte(found, at) == b"\n":
             return True
         if rests_ms >= HALF_WRITTEN_MS:
@@ -249,22 +265,29 @@ class Posting:
             raise BadEnvelope(Code.BAD_MESSAGE, why)
         return False
 
-    def _wanted(self, found: Found) -> bool:
+    def _note_half(self, agent: str, found: Found, size: int) -> None:
+        mine, key = self._half.setdefault(agent, {}), (found.device, found.inode)
+        if key in mine or len(mine) < HALF_MAX:
+            mine[key] = Half(size, found.mtime_ns, time.monotonic())
+
+    def _wanted(self, agent: str, found: Found) -> bool:
         """Not an editor's hidden file, nor one that rests too short a time to be looked at again."""
         if not self._is_new(found):
             return False
-        before = self._half.get((found.device, found.inode))
+        before = self._half.get(agent, {}).get((found.device, found.inode))
         if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
             return True
         return (time.monotonic() - before.since_s) * 1000 >= SCAN_MS * 0.9
 
     def _is_new(self, found: Found) -> bool:
-        return not found.name.startswith(".") and (found.device, found.inode) not in self._stuck
+        return not found.name.startswith(".") and (found.device, found.inode, found.ctime_ns) not in self._stuck
 
     def forget(self) -> None:
         """What has been at rest for much longer than it may be is not there any more."""
         past = time.monotonic() - 3 * HALF_WRITTEN_MS / 1000
-        self._half = {key: half for key, half in list(self._half.items()) if half.since_s > past}
+        for agent, mine in list(self._half.items()):
+            self._half[agent] = {key: half for key, half in list(mine.items()) if half.since_s > past}
+        self._half = {agent: mine for agent, mine in self._half.items() if mine}
         self._stuck.clear()  # perhaps it can be done now
 
 
@@ -278,23 +301,30 @@ def _source(folder: Folder, agent: str, source: str) -> tuple[int, bool]:
         raise Unsafe(f"nothing is sorted for {agent}") from None
 
 
+def _into_queue(folder: Folder, at: int, found: Found, sender: str) -> None:
+    """Move a file into its sender's queue. What others have put in the queue's place goes; it is the bus's own."""
+    try:
+        queue = make(sender, folder[SORTED])
+    except Unsafe:
+        os.unlink(sender, dir_fd=folder[SORTED])
+        queue = make(sender, folder[SORTED])
+    try:
+        name = f"{found.mtime_ns:020d}-{found.inode}-{short_name_of(found.name)}"
+        os.rename(found.name, name, src_dir_fd=at, dst_dir_fd=queue)
+    finally:
+        os.close(queue)
+
+
 def _called(name: str) -> str:
     found = _SORTED_NAME.fullmatch(name)
     return found[1] if found else name
 
 
-def _short(name: str) -> str:
-    """A name that fits with what is added to it."""
-    if len(os.fsencode(name)) <= _NAME_BYTES_MAX:
-        return name
-    return (
-        os.fsdecode(os.fsencode(name)[: _NAME_BYTES_MAX - 10]) + "." + hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
-    )
-
-
 def _id(found: Found, data: bytes) -> str:
     """The same file is the same message, however often a crash has it read."""
-    where = f"{found.device} {found.inode} {found.mtime_ns} ".encode() + os.fsencode(found.name)
+    # The change time is nobody's to set: `cp -p` gives a second file the first one's time, name, content and, once that
+    # one is gone, its inode.
+    where = f"{found.device} {found.inode} {found.mtime_ns} {found.ctime_ns} ".encode() + os.fsencode(found.name)
     return "file-" + hashlib.blake2b(where + b"\0" + data, digest_size=16).hexdigest()
 
 
@@ -305,22 +335,3 @@ def _sender(found: Found, at: int) -> str:
         with contextlib.suppress(Unsafe):
             head = read_file(found, at, 4096)
     return sender_of(head, found.name)
-
-
-def _put_aside(folder: Folder, at: int, name: str, called: str, why: str) -> None:
-    """Move a file, whatever it is, into rejected/, and say why beside it: first why, so that it is never without."""
-    rejected = folder["rejected"]
-    called = _short(called)
-    aside = next(
-        each for each in (called, *(f"{called}.{number}" for number in range(1, 10_000)), f"{called}.{time.time_ns()}")
-        if look_at(each, rejected) is None
-    )  # fmt: skip
-    fd = os.open(
-        aside + ".why", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600,
-        dir_fd=rejected,
-    )  # fmt: skip
-    try:
-        os.write(fd, why.encode("utf-8", "replace") + b"\n")
-    finally:
-        os.close(fd)
-    os.rename(name, aside, src_dir_fd=at, dst_dir_fd=rejected)

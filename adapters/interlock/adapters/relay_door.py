@@ -10,6 +10,7 @@ The kernel says which process holds the lock of `up`: that, and nothing that a c
 import contextlib
 import os
 import re
+import time
 from pathlib import Path
 
 import anyio
@@ -24,12 +25,13 @@ from interlock.adapters.relay_transport import Ends, RelayTransport
 from interlock.adapters.safe_files import Unsafe, look_at, open_directory, open_regular
 from interlock.adapters.stream_session import Doorkeeper, StreamSession
 from interlock.protocol.identity import Identity
-from interlock.protocol.limits import RELAYS_MAX
+from interlock.protocol.limits import RELAYS_MAX, RELAYS_OF_ONE_MAX
 from interlock.protocol.names import COORDINATOR
 
 log = structlog.get_logger("relay_door")
 NAME = re.compile(r"[0-9a-f]{16}")
 LOOKED_AT_MAX = 1_024  # entries of one relay/ in one look
+LEFT_NS = 60_000_000_000  # a client makes a stream's files in a moment
 POLL_S = 0.1  # while a reader is slow, or where nothing notifies
 
 
@@ -53,6 +55,7 @@ class RelayDoor:
         self._folders = folders
         self._watch = watch
         self._streams: dict[Path, RelayTransport] = {}
+        self._left_out: dict[str, None] = {}  # folders with more streams than there was room for
         self._slow = anyio.Event()
 
     def is_busy(self) -> bool:
@@ -92,10 +95,15 @@ class RelayDoor:
         with os.scandir(relay) as entries:
             names = [entry.name for _, entry in zip(range(LOOKED_AT_MAX), entries, strict=False)]
         for name in names:
-            if name.startswith(".") or path / name in self._streams:  # still being made, or taken up
+            if path / name in self._streams:  # taken up
                 continue
-            if len(self._streams) >= RELAYS_MAX:
-                log.warning("too_many_relays", limit=RELAYS_MAX)
+            if name.startswith("."):  # still being made, or left by a client that was killed as it made it
+                if _is_left(relay, name):
+                    clear(relay, name)
+                continue
+            if not self._has_room(folder.agent, path):
+                log.warning("too_many_relays", agent=folder.agent, limit=RELAYS_MAX, of_one=RELAYS_OF_ONE_MAX)
+                self._left_out[folder.agent] = None
                 break
             ends = _open(relay, name) if NAME.fullmatch(name) else None
             if ends is None:
@@ -103,6 +111,10 @@ class RelayDoor:
             else:
                 self._take_up(folder.agent, path / name, ends)
         return True
+
+    def _has_room(self, agent: str, path: Path) -> bool:
+        mine = sum(each.parent == path for each in self._streams)
+        return len(self._streams) < RELAYS_MAX and (agent == COORDINATOR or mine < RELAYS_OF_ONE_MAX)
 
     def _take_up(self, agent: str, path: Path, ends: Ends) -> None:
         owner = "" if agent == COORDINATOR else agent
@@ -112,6 +124,9 @@ class RelayDoor:
             self._watch.drop(path / "up")
             self._streams.pop(path, None)
             self._folders.using(agent, lambda folder: clear(folder["relay"], path.name))
+            left_out, self._left_out = self._left_out, {}
+            for each in left_out:
+                self.look(each)
 
         def slow() -> None:
             self._slow.set()
@@ -143,6 +158,11 @@ def _open(relay: int, name: str) -> Ends | None:
     for fd in opened:
         os.close(fd)
     return None
+
+
+def _is_left(relay: int, name: str) -> bool:
+    found = look_at(name, relay)
+    return found is not None and time.time_ns() - found.ctime_ns > LEFT_NS
 
 
 def clear(relay: int, name: str) -> bool:

@@ -20,6 +20,10 @@ class Unsafe(Exception):
     """It is not used; the text is one sentence without a full stop."""
 
 
+class Exchanged(Unsafe):
+    """It is not what was looked at any more: somebody else's work is under way, and it is looked at again."""
+
+
 class Found(NamedTuple):
     """One entry of a folder. Times in nanoseconds since the epoch."""
 
@@ -89,7 +93,7 @@ def look_at(name: str, at: int) -> Found | None:
         found = os.stat(name, dir_fd=at, follow_symlinks=False)
     except OSError:
         return None
-    return Found(name, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev, _why_not(found))
+    return _found(name, found)
 
 
 def oldest(directory: int, limit: int, wanted: Callable[[Found], bool] = lambda _: True) -> list[Found]:
@@ -120,22 +124,25 @@ def read_file(found: Found, at: int, bytes_max: int) -> bytes:
     """Read at most so much of a regular file with one name. It never waits.
 
     Raises:
-        Unsafe: it cannot be read, or is not what was looked at any more.
+        Exchanged: it is not what was looked at any more, or was written to while it was read.
+        Unsafe: it cannot be read.
     """
     if found.why_not:
         raise Unsafe(found.why_not)
     try:
         fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
     except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ELOOP, errno.ENXIO}:  # it was a regular file a moment ago
+            raise Exchanged("it was exchanged while it was looked at") from None
         raise Unsafe(f"it cannot be read ({error.strerror})") from None
     try:
-        opened = os.fstat(fd)
-        why_not = _why_not(opened)
-        if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
-            raise Unsafe(why_not or "it was exchanged while it was looked at")
+        if not _is_still(found, os.fstat(fd)):
+            raise Exchanged("it was exchanged while it was looked at")
         data = b""
         while len(data) < bytes_max and (chunk := os.read(fd, bytes_max - len(data))):
             data += chunk
+        if not _is_still(found, os.fstat(fd)):
+            raise Exchanged("it was written to while it was read")
         return data
     except OSError as error:
         raise Unsafe(f"it cannot be read ({error.strerror})") from None
@@ -192,6 +199,22 @@ def write_file(name: str, data: bytes, through: int, into: int) -> None:
     finally:
         os.close(fd)
     os.rename(name, name, src_dir_fd=through, dst_dir_fd=into)
+
+
+def is_same(found: Found, now: Found | None) -> bool:
+    """It is the very file that was found, with what it held then: an inode alone is soon another file's.
+
+    The change time may differ: chmod, or a backup's link, makes no other message of it.
+    """
+    return now is not None and now._replace(ctime_ns=found.ctime_ns) == found
+
+
+def _is_still(found: Found, opened: os.stat_result) -> bool:
+    return is_same(found, _found(found.name, opened))
+
+
+def _found(name: str, said: os.stat_result) -> Found:
+    return Found(name, said.st_mtime_ns, said.st_ctime_ns, said.st_size, said.st_ino, said.st_dev, _why_not(said))
 
 
 def _why_not(found: os.stat_result) -> str:

@@ -1,10 +1,13 @@
 """What a bus has made on this machine for one home, and how that is taken away without touching anything else.
 
-It removes by name, never a folder as a whole because it is called a home: BUS_HOME may be set to anything.
+It removes by name, never a folder as a whole because it is called a home: BUS_HOME may be set to anything, to a folder
+too in which somebody had a `log` or a `bus.png` before. What the bus did not write stays, and the folder around it.
 """
 
 import contextlib
+import errno
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,11 +16,24 @@ from interlock.adapters.homes import short_path
 from interlock.adapters.launch_result import read_result
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe
+from interlock.adapters.small_files import read_regular
+from interlock.coordinator.state_text import is_ours
 from interlock.protocol.identity import Identity, Presence
+from interlock.protocol.limits import STATE_FILE_BYTES_MAX
+from interlock.protocol.names import key_of_state_file
 
-FOLDERS = frozenset(("launches", "log", "tmux", "inboxes", "shared-resources"))  # in a home, made by the bus
-FILES = frozenset(("trusted.json",))
-FILES_BEGIN = "bus."  # so do all others
+FILES = re.compile(
+    r"trusted\.json|\.trusted\.json\.[0-9a-f]+|\.backup-[0-9a-f]+|bus\.(toml|lock|sock|down)"
+    r"|bus\.db(\.aside-[0-9Tx]+)?(-wal|-shm|-journal)?"
+)
+_LAUNCH = r".+-\d+-[0-9a-f]{6}"
+FOLDERS = {  # in a home, made by the bus, and what it writes there
+    "launches": re.compile(rf"{_LAUNCH}\.jsonl.*|[0-9a-f]{{16}}\.probe"),
+    "log": re.compile(rf"(supervisor|launchd)\.log(\.\d+)?|{_LAUNCH}\.log"),
+    "tmux": re.compile(r"[0-9a-f]{12}(\..*)?"),
+    "shared-resources": re.compile(r"\.numbers|\.tmp-[0-9a-f]+"),  # and state files, which say so
+    "inboxes": re.compile(r"(?!)"),  # each with what lies in it, see `_is_inbox`
+}
 
 
 class StillRunning(Exception):
@@ -66,12 +82,7 @@ def remove_home(home: Home) -> list[Path]:
     if not lock.acquire():
         raise StillRunning("a supervisor of this home still runs: bus down, then again")
     try:
-        removed = own_entries(home)
-        for entry in removed:
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink(missing_ok=True)
+        removed = [entry for entry in own_entries(home) if _remove(entry)]
         for entry in short_sockets(home):
             entry.unlink(missing_ok=True)
             removed.append(entry)
@@ -84,4 +95,39 @@ def remove_home(home: Home) -> list[Path]:
 
 
 def _is_ours(entry: Path) -> bool:
-    return entry.name in FOLDERS | FILES or entry.name.startswith(FILES_BEGIN)
+    if entry.is_dir() and not entry.is_symlink():
+        return entry.name in FOLDERS
+    return FILES.fullmatch(entry.name) is not None
+
+
+def _remove(entry: Path) -> bool:
+    """Remove a file of ours, or what is ours in a folder. Returns whether nothing of it is left."""
+    if not entry.is_dir() or entry.is_symlink():
+        entry.unlink(missing_ok=True)
+        return True
+    for each in list(entry.iterdir()):
+        if entry.name == "inboxes" and _is_inbox(each):
+            shutil.rmtree(each)
+        elif not each.is_dir() and (FOLDERS[entry.name].fullmatch(each.name) or _is_state_file(each)):
+            each.unlink(missing_ok=True)
+    try:
+        entry.rmdir()
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
+        return False
+    return True
+
+
+def _is_inbox(folder: Path) -> bool:
+    made = all((folder / name).is_dir() for name in ("new", "cur", "tmp", "rejected", "relay"))
+    return made and not folder.is_symlink()
+
+
+def _is_state_file(path: Path) -> bool:
+    if path.parent.name != "shared-resources" or key_of_state_file(path.name) is None:
+        return False
+    try:
+        return is_ours(read_regular(str(path), STATE_FILE_BYTES_MAX))
+    except OSError:
+        return False

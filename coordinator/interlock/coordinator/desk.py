@@ -120,6 +120,9 @@ class Desk:
             self._say(session, message_id, body)
 
         match question:
+            case _ if session.claimed and _is_a_persons(question):
+                why = f"{tag_of(question)} is a person's to say, not a folder's: do it outside the sandbox"
+                say(Refused(Code.CAPABILITY_DENIED, why))
             case control.Ping():
                 say(control.Pong(self._version, self._supervisor.pid, self._home, recovery=self._supervisor.recovery))
             case control.Verify():
@@ -381,3 +384,14 @@ class Desk:
         """Declared resources, and whatever else is in use."""
         used = [key for key, resource in self._supervisor.world.resources.items() if not resource.is_idle()]
         return sorted({*self._supervisor.config.resources, *used})
+
+
+def _is_a_persons(question: Control) -> bool:
+    """It takes from others, or is done to the bus itself: who writes to a folder may be anybody, in any sandbox."""
+    match question:
+        case control.GoDown() | control.RevokeHold() | control.ForgetRepository() | control.BackUp():
+            return True
+        case control.RecoverResource(code=code):
+            return bool(code)
+        case _:
+            return False

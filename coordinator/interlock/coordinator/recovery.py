@@ -55,6 +55,11 @@ def judge(world: World, found: Found) -> str:
     mark = found.mark
     if mark is not None and mark.bus and world.bus and mark.bus != world.bus:
         raise Unusable(f"bus.db is not the database that shared-resources/ belongs to: {SET_ASIDE}")
+    strangers = {each.bus for each in found.files.values() if each is not None} - {world.bus, ""}
+    if (
+        mark is None and strangers and world.bus
+    ):  # with the mark, such a file is one that a recovery has not written yet
+        raise Unusable(f"bus.db is not the database that shared-resources/ belongs to: {SET_ASIDE}")
     seen = [each.seq for each in found.files.values() if each is not None and each.bus == world.bus]
     ahead = max([*seen, mark.seq if mark is not None else 0])
     if ahead > world.seq:
@@ -67,10 +72,11 @@ def judge(world: World, found: Found) -> str:
 
 def number_floor(world: World, found: Found) -> int:
     """A number that no event of the lost past can have been above."""
-    if found.mark is not None:
-        return max(world.seq, found.mark.through)
-    # Without the mark, each file tells what it was when that file was written; it can have been raised once since.
     through = max((each.through for each in found.files.values() if each is not None), default=world.seq)
+    if found.mark is not None and found.mark.through >= through:
+        return max(world.seq, found.mark.through)
+    # Without the mark, or with an old copy of it, each file tells what it was when that file was written; it can have
+    # been raised once since.
     return max(world.seq, through) + 2 * NUMBERS_RESERVED
 
 

@@ -50,7 +50,7 @@ from interlock.protocol.messages import (
     Status,
     ToCoordinator,
 )
-from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest
+from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest, why_not_agent
 from interlock.protocol.registry import Agent, Join
 from interlock.protocol.resource_commands import Mail
 from interlock.protocol.resource_state import UnitState, find_ticket, unit_of
@@ -81,7 +81,7 @@ class Router:
                 raise No(Code.BAD_MESSAGE, "an id has 1 to 64 letters, digits, '_', '.', ':' or '-'")
             if self._supervisor.stopping.is_set():
                 raise No(Code.JOURNAL_UNAVAILABLE, "the bus is going down: send it again when it is up")
-            if not self._rate.take(envelope.sender or session.agent or f"session {id(session)}"):
+            if not self._rate.take(_counted_for(session, envelope)):
                 raise No(Code.RATE_LIMITED, "more than 1000 messages a second: wait a second, then send again")
             if envelope.to == SUPERVISOR:
                 work = self._desk.hear(session, message_id, envelope)
@@ -328,6 +328,16 @@ class Router:
         if not supervisor.tell(address, None, item=item, urgent=urgent):
             full = Refused(Code.QUEUE_FULL, f"the mailbox of {address} is full: try again")
             supervisor.answer(item.id, item.sender, full)
+
+
+def _counted_for(session: Session, envelope: Envelope) -> str:
+    """Whom the session can speak as: what it says in another's name may not use that one's share up.
+
+    What is no name is not remembered: it may be as long as a line.
+    """
+    only = session.owner or session.agent
+    named = envelope.sender if why_not_agent(envelope.sender) is None else ""
+    return only or named or f"session {id(session)}"
 
 
 def _read(envelope: Envelope) -> ToCoordinator:

@@ -95,13 +95,11 @@ class Values:
 
     def _line(self, where: str, key: str) -> int:
         """The line that a person should look at: the key inside its table, else the table, else the first."""
-        header = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
         where = where.replace(" ", "")
         inside, found = not where, 1
         for number, line in enumerate(self._lines, start=1):
-            heading = header.match(line)
-            if heading:
-                name = heading[1].replace('"', "").replace("'", "").replace(" ", "")
+            name = _heading(line)
+            if name:
                 inside = name == where or name.startswith(f"{where}.")
                 if inside and name == where:
                     found = number
@@ -110,3 +108,10 @@ class Values:
             elif inside and key and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]""", line):
                 return number
         return found
+
+
+def _heading(line: str) -> str:
+    """The name of the table that a line begins, "" where it begins none. By hand: the line may be a stranger's."""
+    word = line.strip()
+    name, bracket, _ = word.lstrip("[").partition("]")
+    return "".join(name.split()).replace('"', "").replace("'", "") if bracket and word.startswith("[") else ""

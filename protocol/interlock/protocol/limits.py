@@ -45,6 +45,7 @@ POSTS_AT_ONCE = 32  # of one sender on their way: the next sender has its turn
 POST_TRIES_MAX = 10  # looks at a full mailbox or inbox before its sender is told
 ANSWERS_KEPT = 16_384  # direct answers, read files and rejected ones in one folder, then the oldest go
 RELAYS_MAX = 256  # streams over files at once: each costs three open files
+RELAYS_OF_ONE_MAX = 32  # of these, through one agent's own folder: the other sandboxes keep theirs
 RELAY_BYTES_MAX = 64 * 1024 * 1024  # one way of one stream, then it begins anew
 
 # --- flow ---------------------------------------------------------------------------------

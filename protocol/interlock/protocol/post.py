@@ -53,7 +53,7 @@ def sender_of(head: bytes, name: str) -> str:
         head: its first bytes. name: of the file.
     """
     text = head.decode("utf-8", "replace")
-    said = re.search(r"^\s*from:[ \t]*(\S+)", text, re.IGNORECASE | re.MULTILINE) or re.search(
+    said = re.search(r"^[ \t]*from:[ \t]*(\S+)", text, re.IGNORECASE | re.MULTILINE) or re.search(
         r'"from"\s*:\s*"([^"\\]+)"', text
     )
     named = said[1] if said else _before_dashes(name)

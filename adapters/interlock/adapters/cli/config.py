@@ -146,7 +146,7 @@ def _trust(path: str) -> int:
     from interlock.adapters.configuration import clashes, file_of, lines_of
     from interlock.adapters.paths import BadHome, find_home
     from interlock.adapters.trust import LocalRepositories, now
-    from interlock.coordinator.repositories import FILE, Trusted, declared, digest
+    from interlock.coordinator.repositories import FILE, Trusted, digest, read
     from interlock.protocol.visible import visible
 
     file, place = file_of(path or os.getcwd())
@@ -167,11 +167,13 @@ def _trust(path: str) -> int:
         data = here.files.read(file)  # these very bytes are shown, and their hash is what is trusted
     except FileNotFoundError:
         raise Failure(78, f"{visible(file)} is not there: bus init writes a first one") from None
-    resources = {key.rpartition("/")[2]: each for key, each in declared(data, file, place.id, here.own).items()}
+    found = read(data, file, place.id, here.own)
+    resources = {key.rpartition("/")[2]: each for key, each in found.resources.items()}
+    states = {key.rpartition("/")[2]: path for key, path in found.state_files.items()}
     known = here.trusted_here()
     if known is None or known.sha256 != digest(data) or known.file != file:
         say = say_err if Given.options.json else say_out
-        shown = [f"  {line}" for name, each in resources.items() for line in lines_of(name, each)]
+        shown = [f"  {line}" for name, each in resources.items() for line in lines_of(name, each, states.get(name, ""))]
         _show_and_ask(
             [
                 f"{visible(file)} declares for the repository {visible(place.common)}:",

@@ -1,0 +1,163 @@
+"""Posting: what is looked at, read and removed is one and the same file, whatever its sender does meanwhile."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interlock.adapters import posting
+from interlock.adapters.folders import Folders
+from interlock.adapters.posting import OUT, SORTED, Posting
+from interlock.adapters.safe_files import Found, read_file
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    folders = Folders(tmp_path)
+    for name in ("a", "b", "coordinator"):
+        folders.create(name)
+    return folders
+
+
+def post(folders: Folders, name: str, text: str, where: str = "a/out") -> Path:
+    """As a sender does it: written beside, renamed into place."""
+    place = folders.root / where
+    beside = place.parent / "tmp" / "being-written"
+    beside.write_text(text)
+    os.utime(beside, (1_000, 1_000))
+    beside.rename(place / name)
+    return place / name
+
+
+def test_a_message_written_into_the_same_file_before_it_is_removed_is_a_message_too(folders: Folders) -> None:
+    # given
+    office, path = Posting(folders), post(folders, "x", "RELEASE machine/a\n")
+    posts, _, _ = office.read("a", OUT)
+    # when
+    with path.open("w") as file:
+        file.write("RELEASE machine/b\n")
+    office.remove("a", OUT, posts)
+    # then
+    assert path.read_text() == "RELEASE machine/b\n"
+
+
+def test_a_copy_with_the_time_name_content_and_inode_of_one_that_is_gone_is_another_message(folders: Folders) -> None:
+    # given
+    office, path = Posting(folders), post(folders, "x", "RELEASE machine/a\n")
+    first, _, _ = office.read("a", OUT)
+    # when
+    shutil.copy(path, folders.root / "a/tmp/template")
+    office.remove("a", OUT, first)
+    again = post(folders, "x", "RELEASE machine/a\n")
+    second, _, _ = office.read("a", OUT)
+    # then
+    looked = second[0].found._replace(inode=first[0].found.inode)
+    assert again.exists()
+    assert posting._id(looked, b"") != posting._id(first[0].found, b"")
+
+
+def test_what_is_exchanged_while_it_is_looked_at_is_looked_at_again(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    office = Posting(folders)
+    post(folders, "x", "RELEASE machine/a\n")
+    calls: list[Path] = []
+
+    def exchanged(found: Found, at: int, size: int) -> bytes:
+        if not calls:
+            calls.append(post(folders, "x", "RELEASE machine/b\n"))
+        return read_file(found, at, size)
+
+    monkeypatch.setattr(posting, "read_file", exchanged)
+    # when
+    first = office.read("a", OUT)
+    second = office.read("a", OUT)
+    # then
+    assert (first[0], first[1]) == ([], [])
+    assert [each.envelope.text for each in second[0]] == ["RELEASE machine/b"]
+    assert os.listdir(folders.root / "a/rejected") == []
+    assert "a" in office.waiting()
+
+
+def test_what_stands_in_the_way_of_one_senders_queue_keeps_nobody_else_waiting(folders: Folders) -> None:
+    # given
+    office = Posting(folders)
+    sorted_ = folders.root / "coordinator" / SORTED
+    sorted_.mkdir(exist_ok=True)
+    (sorted_ / "b").symlink_to(folders.root)
+    post(folders, "1", "From: b\n\nRELEASE machine/b\n", "coordinator/new")
+    post(folders, "2", "From: a\n\nRELEASE machine/a\n", "coordinator/new")
+    # when
+    senders, _, _ = office.sort()
+    # then
+    assert "a" in senders
+    assert [each.envelope.text for each in office.read("a", SORTED)[0]] == ["RELEASE machine/a"]
+    assert [each.envelope.text for each in office.read("b", SORTED)[0]] == ["RELEASE machine/b"]
+
+
+def test_the_reason_of_a_rejection_is_never_written_into_a_file_that_was_there(folders: Folders) -> None:
+    # given
+    outside = folders.root / "precious"
+    outside.write_text("precious")
+    os.link(outside, folders.root / "a/rejected/x.why")
+    post(folders, "x", "")
+    # when
+    _, rejects, _ = Posting(folders).read("a", OUT)
+    # then
+    assert outside.read_text() == "precious"
+    assert len(rejects) == 1
+    assert "empty" in (folders.root / "a/rejected/x.1.why").read_text()
+
+
+def test_a_name_that_is_no_text_is_told_in_text(folders: Folders) -> None:
+    # given
+    post(folders, os.fsdecode(b"\xff--x"), "From: a\n\nRELEASE machine/a\n", "coordinator/new")
+    # when
+    _, rejects, _ = Posting(folders).sort()
+    # then
+    assert rejects[0].sender == "a"
+    rejects[0].why.encode()
+
+
+def in_place(folders: Folders, name: str, text: str) -> Path:
+    path = folders.root / name
+    path.write_text(text)
+    return path
+
+
+def test_ones_unfinished_files_do_not_keep_anothers_from_being_finished(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    monkeypatch.setattr(posting, "HALF_MAX", 3)
+    office = Posting(folders)
+    for number in range(5):
+        in_place(folders, f"a/out/{number}", "REQ")
+    in_place(folders, "b/out/x", "RELEASE machine/b\n")
+    # when
+    office.read("a", OUT)
+    office.read("b", OUT)
+    monkeypatch.setattr(posting, "SCAN_MS", 0)
+    # then
+    assert [each.envelope.text for each in office.read("b", OUT)[0]] == ["RELEASE machine/b"]
+
+
+def test_what_could_not_be_put_aside_is_read_once_it_is_another_message(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    office, path = Posting(folders), post(folders, "x", "")
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(posting, "put_aside", fails)
+        assert office.read("a", OUT)[:2] == ([], [])
+    # when
+    path.write_text("RELEASE machine/a\n")
+    os.utime(path, (1_000, 1_000))
+    # then
+    assert [each.envelope.text for each in office.read("a", OUT)[0]] == ["RELEASE machine/a"]
