@@ -86,6 +86,7 @@ HOLDING = [
     Row("… but not where there is no stop", f"{ASKED}; 1s keeper up; 2s step done", "5s stop servers", "", "", "held ann", "only-prepare", ""),
     Row("a step under way is adopted after a restart", PREPARING, "2s restart", "", "", "preparing ann", B, "prepare /w1 adopting s1"),
     Row("… one without a launch is begun again", ASKED, "2s restart", "step_started", "", "preparing ann", B, "prepare /w1"),
+    Row("… but not a look that nobody wants", f"{FREE}; 5s bob REQUEST loop /w1; 5s bob CANCEL loop", "6s restart", "step_undone", "", "free", B, ""),
     Row("… a stop in the last one's worktree", STOPPING, "6s restart", "", "", "preparing bob", B, "stop /w1 adopting s3"),
 ]  # fmt: skip
 
