@@ -77,6 +77,7 @@ HANDING_ON = [
     Row("HANDOVER overtakes nobody", TWO_WAIT, "1s ann HANDOVER loop cyd", "", "ann REFUSED RESOURCE_BUSY", "held ann [bob cyd]"),
     Row("HANDOVER to one who has not asked", HELD, "1s ann HANDOVER loop bob", "requested released granted", "ann RELEASED, bob< GRANTED", "held bob"),
     Row("… with the worktree and the server as they stand", "0 ann REQUEST loop /w1; 0 keeper up; 1s step done", "2s ann HANDOVER loop bob", "requested released step_started", "ann RELEASED", "preparing bob", "server", "verify /w1"),
+    Row("… the very unit, though another is free", f"{WAITED}; 1s ann RELEASE loop", "2s bob HANDOVER loop cyd", "requested released granted", "bob RELEASED, cyd< GRANTED", "free; held cyd", "pool"),
     Row("HANDOVER to the one who has it", HELD, "1s ann HANDOVER loop ann", "", "ann REFUSED RESOURCE_BUSY", "held ann"),
     Row("HANDOVER to one with a unit of its own", WAITED, "1s ann HANDOVER loop bob", "", "ann REFUSED RESOURCE_BUSY", "held ann; held bob", "pool"),
     Row("HANDOVER to one who is absent", PASSED_OVER, "4m cyd HANDOVER loop bob", "", "cyd REFUSED RESOURCE_BUSY", "held cyd [bob (absent)]"),

@@ -214,8 +214,16 @@ def _stood(draft: Draft, unit: Unit) -> bool:
 
 def _free_unit(draft: Draft, ticket: Ticket) -> Unit | None:
     free = [u for u in draft.state.units if u.state is UnitState.FREE and u.step is None]
-    mine = (u for u in free if u.server is not None and u.server.worktree == ticket.worktree)
-    return next(mine, None) or next(iter(free), None)
+    given = [u for u in free if draft.given and u.name == draft.given]
+    mine = [u for u in free if _stands_from(u, ticket.worktree)]
+    return next(iter((*given, *mine, *free)), None)
+
+
+def _stands_from(unit: Unit, worktree: str) -> bool:
+    """Its server runs from there, or it is prepared from there: there is least to do."""
+    if unit.server is not None:
+        return unit.server.worktree == worktree
+    return unit.prepared is not None and unit.prepared.ready and unit.prepared.worktree == worktree
 
 
 def _begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
