@@ -156,6 +156,17 @@ async def test_of_two_with_one_name_only_the_key_says_which(town: Town) -> None:
         assert (await town.ask("x", "RELEASE web", "/b"))["key"] == of(B)
 
 
+async def test_a_person_takes_back_what_the_name_means_where_the_person_stands(town: Town) -> None:
+    async with town.bus.running():
+        await town.ask("x", "REQUEST everywhere - t", "")
+        await town.ask("y", "REQUEST everywhere - t", "/a")
+        await town.ask("z", "REQUEST web - t", "/b")
+        for name, place, key in [("everywhere", "/a", of(A, "everywhere")), ("web", "/b", of(B))]:
+            revoke = {"type": "REVOKE", "resource": name, "because": "the demo", "by": "sam"}
+            assert (await town.ask("sam", revoke, place, "supervisor"))["key"] == key
+        assert (await town.ask("x", "EXTEND everywhere", ""))["key"] == "machine/everywhere"
+
+
 @pytest.mark.parametrize("change", ["# other\n", "", None, "[bus]\n", "[resources.web]\nunits = ['1', '2']\n"])
 async def test_a_changed_file_serves_nobody_new_and_takes_nothing_away(town: Town, change: str | None) -> None:
     async with town.bus.running():

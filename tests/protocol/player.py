@@ -75,6 +75,7 @@ DEFINITIONS = {
     "pages": Definition(Kind.SERVER, units=("7081", "7082"), server=PAGES),
     "prepared": Definition(Kind.SERVER, server=msgspec.structs.replace(WEB, prepare="npm ci")),
     "board": Definition(Kind.COMMAND, command=BOARD),
+    "boards": Definition(Kind.COMMAND, units=("0", "1"), command=BOARD),
     "board-repeats": Definition(Kind.COMMAND, command=msgspec.structs.replace(BOARD, repeatable=True)),
     "other-board": Definition(Kind.COMMAND, command=msgspec.structs.replace(BOARD, prepare="./flash --other")),
     "only-verify": Definition(Kind.COMMAND, command=CommandDefinition(verify="./ping")),

@@ -52,6 +52,12 @@ HANDING_OVER = [
     Row("… in another anew", f"{ASKED}; 1s keeper up; 2s step done; 3s ann RELEASE loop", "4s bob REQUEST loop /w2", "requested step_started", "bob QUEUED", "preparing bob", "only-prepare", "prepare /w2"),
 ]  # fmt: skip
 
+BOTH = f"{HELD}; 4s bob REQUEST loop /w2; 5s keeper up; 5s step done; 5s keeper up; 6s step done; 7s ann RELEASE loop"
+POOL = [
+    Row("a pool finds the unit that is prepared from there", f"{BOTH}; 7s bob RELEASE loop", "8s cyd REQUEST loop /w2", "requested step_started", "cyd QUEUED", "free; preparing cyd", "boards", "verify /w2"),
+    Row("… and hands over the one that is given", BOTH, "8s bob HANDOVER loop cyd", "requested released step_started", "bob RELEASED", "free; preparing cyd", "boards", "verify /w2"),
+]  # fmt: skip
+
 FAILING = [
     Row("failed preparing is the requester's", PREPARING, "2s step fails it broke", "step_undone prepare_failed", "ann< REVOKED PREPARE_FAILED", "free", B, ""),
     Row("… and what it left is stopped before the next", f"{PREPARING}; 1s bob REQUEST loop /w2", "2s step fails it broke", "step_undone prepare_failed step_started", "ann< REVOKED PREPARE_FAILED", "preparing bob", B, "stop /w1"),
@@ -86,6 +92,7 @@ HOLDING = [
     Row("… but not where there is no stop", f"{ASKED}; 1s keeper up; 2s step done", "5s stop servers", "", "", "held ann", "only-prepare", ""),
     Row("a step under way is adopted after a restart", PREPARING, "2s restart", "", "", "preparing ann", B, "prepare /w1 adopting s1"),
     Row("… one without a launch is begun again", ASKED, "2s restart", "step_started", "", "preparing ann", B, "prepare /w1"),
+    Row("… but not a look that nobody wants", f"{FREE}; 5s bob REQUEST loop /w1; 5s bob CANCEL loop", "6s restart", "step_undone", "", "free", B, ""),
     Row("… a stop in the last one's worktree", STOPPING, "6s restart", "", "", "preparing bob", B, "stop /w1 adopting s3"),
 ]  # fmt: skip
 
@@ -138,7 +145,7 @@ REVOKING = [
     Row("a server that dies in it is just not there", f"{RUNS}; 4s person revokes; 5s server dies", "9s tick", "drained step_started", "", "preparing bob", "server", "start /w2"),
 ]  # fmt: skip
 
-TABLE = [*HANDING_OVER, *FAILING, *HOLDING, *SERVERS, *REVOKING]
+TABLE = [*HANDING_OVER, *POOL, *FAILING, *HOLDING, *SERVERS, *REVOKING]
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)

@@ -128,6 +128,8 @@ RESTARTED = [
     Row("a start that nobody wants is not begun again", f"{RESTART_STARTING}; 6s ann RELEASE loop", "7s restart", "step_undone step_started", "", "preparing bob", S, "start /w2"),
     Row("a look at what has died meanwhile is a start", f"{VERIFYING}; 5s server dies", "6s restart", "step_started", "", "preparing bob", S, "start /w1"),
     Row("… and a stop of what is left", f"{VERIFYING}; 5s server leaves a child", "6s restart", "step_started", "", "preparing bob", S, "stop /w1"),
+    Row("a look that nobody wants is not begun again", f"{VERIFYING}; 5s bob RELEASE loop", "6s restart", "step_undone", "", "free", S, ""),
+    Row("… nor a start of what has died under it", f"{VERIFYING}; 5s bob RELEASE loop; 5s server dies", "6s restart", "step_undone", "", "free", S, ""),
     Row("a hold stays as it is", HELD, "3s restart", "", "", "held ann", S, ""),
     Row("another boot keeps holds and places", WAITED, "9m boot", "", "", "held ann [bob]", S, ""),
 ]  # fmt: skip

@@ -359,7 +359,7 @@ class Desk:
             self._say(session, message_id, Refused(Code.BAD_MESSAGE, why, question.resource))
             return
         sender = session.agent or one_line(question.by) or "a person"
-        key = self.names.resolve(question.resource)
+        key = self.names.resolve(question.resource, session)
         make = partial(Revoke, sender=sender, because=because, unit=question.unit, holder=question.holder)
         await self._ask(session, message_id, key, make)
 

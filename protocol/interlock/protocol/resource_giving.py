@@ -52,6 +52,7 @@ def handover(draft: Draft, mail: Mail, body: Handover) -> None:
         _busy(draft, mail, f"{body.agent} did not notice its last grant: it is next once it is heard of again")
     elif _may_be_given(draft, mail, unit):
         if first is None:
+            draft.given = unit.name
             draft.event(Requested(body.agent, _ticket_of_heir(draft, mail, body.agent, unit.ticket)))
         release_hold(draft, unit, f"handed over to {body.agent}")
         draft.answer(mail.sender, Released(mail.called, draft.state.key, unit.fence))

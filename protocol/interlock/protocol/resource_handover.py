@@ -34,6 +34,8 @@ from interlock.protocol.resource_state import Remains, StepKind, Ticket, Unit, U
 from interlock.protocol.resource_steps import anew_kind, first_kind, may_run_again, next_kind, start_step
 from interlock.protocol.resource_waiting import arm
 
+NEEDS_WORKTREE = "it runs from a worktree now: ask again from an existing absolute directory instead of '-'"
+
 
 def settle(draft: Draft, first_before: str) -> None:
     """Grant what is free, arm what must be watched, tell whoever has become the first."""
@@ -214,8 +216,16 @@ def _stood(draft: Draft, unit: Unit) -> bool:
 
 def _free_unit(draft: Draft, ticket: Ticket) -> Unit | None:
     free = [u for u in draft.state.units if u.state is UnitState.FREE and u.step is None]
-    mine = (u for u in free if u.server is not None and u.server.worktree == ticket.worktree)
-    return next(mine, None) or next(iter(free), None)
+    given = [u for u in free if draft.given and u.name == draft.given]
+    mine = [u for u in free if _stands_from(u, ticket.worktree)]
+    return next(iter((*given, *mine, *free)), None)
+
+
+def _stands_from(unit: Unit, worktree: str) -> bool:
+    """Its server runs from there, or it is prepared from there: there is least to do."""
+    if unit.server is not None:
+        return unit.server.worktree == worktree
+    return unit.prepared is not None and unit.prepared.ready and unit.prepared.worktree == worktree
 
 
 def _begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
@@ -234,8 +244,14 @@ def _redefine(draft: Draft) -> None:
     homeless = [unit for unit in draft.state.units if _is_homeless(unit, new)]
     for unit in homeless:
         start_step(draft, unit, StepKind.STOP)
-    if not homeless:
-        draft.event(Defined(new))
+    if homeless:
+        return
+    draft.event(Defined(new))
+    for ticket in list(draft.state.queue.values()) if new.kind is not Kind.LOCK else ():
+        if ticket.worktree == "-":  # asked for while it was a mere lock: there is nowhere to run it from
+            cancel_ticket(draft, ticket, NEEDS_WORKTREE)
+            key, code = draft.state.key, Code.BAD_MESSAGE
+            draft.tell(ticket, Revoked(ticket.called, key, ticket.request_id, NEEDS_WORKTREE, code=code))
 
 
 def _is_homeless(unit: Unit, new: Definition) -> bool:

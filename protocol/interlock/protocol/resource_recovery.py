@@ -11,7 +11,7 @@ from interlock.protocol.resource_commands import Doubt, Recover
 from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import Recovered
 from interlock.protocol.resource_handover import cancel_ticket, recovery_required
-from interlock.protocol.resource_state import Remains, UnitState
+from interlock.protocol.resource_state import Launch, Remains, Resource, UnitState
 
 
 def recover(draft: Draft, command: Recover) -> None:
@@ -38,7 +38,24 @@ def doubt(draft: Draft, command: Doubt) -> None:
             cancel_ticket(draft, ticket, command.why)
     for ticket in list(draft.state.queue.values()):
         cancel_ticket(draft, ticket, command.why)
+    found = _by_unit(draft.state, command.remains)
     for unit in draft.state.units:
-        remains = command.remains.get(unit.name, Remains())
+        remains = found[unit.name]
         why = f"{command.why}; {remains.known}" if remains.known else command.why
         recovery_required(draft, unit, why, remains=msgspec.structs.replace(remains, known=""))
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _by_unit(resource: Resource, remains: dict[str, Remains]) -> dict[str, Remains]:
+    """What was found, by the units that there are yet: what lives on one that is only to be must end first."""
+    found = {unit.name: remains.get(unit.name, Remains()) for unit in resource.units}
+    first = resource.units[0].name
+    for name, each in remains.items():
+        if name not in found:
+            launches = {**found[first].launches, **each.launches}
+            if each.server is not None:
+                server = each.server
+                launches[server.launch] = Launch(server.launch, server.keeper, server.launch, server.since_ms)
+            known = "; ".join(filter(None, (found[first].known, each.known)))
+            found[first] = msgspec.structs.replace(found[first], known=known, launches=launches)
+    return found

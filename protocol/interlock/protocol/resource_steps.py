@@ -89,7 +89,7 @@ def resume(draft: Draft) -> None:
             draft.order(_order(draft, unit, step.number, step.kind, step.launch))
             if step.aborting:
                 draft.order(AbortStep(unit.name, step.number))
-        elif step.aborting:
+        elif step.aborting or (unit.ticket is None and step.kind is StepKind.VERIFY):  # a stop is begun again
             why = "it was no longer wanted and had not begun"
             draft.event(StepUndone(unit.name, step.number, step.kind, why, untouched=True))
         else:
