@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters.git import place_of
-from interlock.coordinator.config import Config, ConfigError
+from interlock.coordinator.config import Config
 from interlock.coordinator.repositories import declared
+from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.envelope import BadEnvelope, decode_line
 from interlock.protocol.limits import FRAME_BYTES_MAX, REPOSITORY_CONFIG_BYTES_MAX
 from interlock.protocol.post import sender_of
