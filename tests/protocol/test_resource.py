@@ -10,7 +10,7 @@ import pytest
 from tests.protocol.player import Player, Row, expected, heard, kept, played, seen, stands
 
 from interlock.protocol import resource_requests
-from interlock.protocol.messages import Granted, Queued, Refused, Revoked
+from interlock.protocol.messages import Granted, Queued, Refused, Released, Revoked
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_waiting import next_deadline
 
@@ -288,3 +288,11 @@ def test_what_ended_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(player.resource.lost) == 1
     assert player.resource.is_idle()
     assert len(msgspec.json.encode(player.resource)) < 64 * 1024
+
+
+def test_a_person_who_frees_some_units_hears_which_are_not() -> None:
+    player = played("0 database lost, a command lives", kind="pool")
+    [answer] = player.play("at 9s person confirms").outbox
+    assert isinstance(answer.body, Released)
+    assert answer.body.note.startswith("not 0: ")
+    assert "still runs there: confirm again once that has ended" in answer.body.note

@@ -186,9 +186,12 @@ class Down(msgspec.Struct, frozen=True, omit_defaults=True, tag="DOWN"):
 
 
 class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASED"):
+    """`note`: what of it is not free yet, where that is asked of several units."""
+
     resource: str
     key: str
     fence: int = 0
+    note: str = ""
 
 
 class Extended(msgspec.Struct, frozen=True, omit_defaults=True, tag="EXTENDED"):

@@ -15,8 +15,8 @@ class Draft:
     Args:
         asker: id of the message under decision; direct answers reply to it.
 
-    `asked_for` is the ticket that the asker wants: what becomes of it is the direct answer too. `given` is the unit
-    that a HANDOVER gives to one who has not asked.
+    `asked_for` is the ticket that the asker wants: what becomes of it is the direct answer too.
+    `given` is the unit that a HANDOVER gives to one who has not asked.
     """
 
     def __init__(self, resource: Resource, now: Now, asker: str = "") -> None:

@@ -21,11 +21,12 @@ def recover(draft: Draft, command: Recover) -> None:
     for unit in doubtful:
         if unit not in still:
             draft.event(Recovered(unit.name, command.sender))
+    which = [f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values()]
+    why = f"{', '.join(which) or 'a step'} still runs there: confirm again once that has ended"
     if len(doubtful) > len(still):
-        draft.answer(command.sender, Released(draft.state.key, draft.state.key))
+        rest = f"not {', '.join(unit.name for unit in still)}: {why}" if still else ""
+        draft.answer(command.sender, Released(draft.state.key, draft.state.key, note=rest))
     elif still:
-        which = [f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values()]
-        why = f"{', '.join(which) or 'a step'} still runs there: confirm again once that has ended"
         draft.refuse(command.sender, Code.RESOURCE_BUSY, why)
     else:
         draft.refuse(command.sender, Code.TARGET_ENDED, "nothing is in doubt there: no recovery is needed")

@@ -32,5 +32,9 @@ def command(
             say_out("look whether anything of it still runs; if nothing does:")
             say_out(f"  bus recover {resource} --confirm {answer['code']}")
         return 75
-    say_json({"recovered": resource}) if Given.options.json else say_out(f"RECOVERED {resource}")
-    return 0
+    rest = answer.get("note", "")
+    if Given.options.json:
+        say_json({"recovered": resource, **({"rest": rest} if rest else {})})
+    else:
+        say_out(f"RECOVERED {resource}{f', {one_line(rest)}' if rest else ''}")
+    return 75 if rest else 0
