@@ -146,6 +146,9 @@ class Desk:
             case control.GoDown(stop_servers):
                 say(control.GoingDown(self._supervisor.pid))
                 self._go_down(stop_servers)
+            case control.RevokeHold() | control.RecoverResource() if session.is_file and _acts(question):
+                why = "that takes a person at a terminal, and through a file anybody can say it: run it outside"
+                say(Refused(Code.CAPABILITY_DENIED, why))
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
             case control.RevokeHold():
@@ -381,3 +384,8 @@ class Desk:
         """Declared resources, and whatever else is in use."""
         used = [key for key, resource in self._supervisor.world.resources.items() if not resource.is_idle()]
         return sorted({*self._supervisor.config.resources, *used})
+
+
+def _acts(question: control.RevokeHold | control.RecoverResource) -> bool:
+    """It changes something: evidence may be looked at by anybody."""
+    return isinstance(question, control.RevokeHold) or bool(question.code)
