@@ -9,6 +9,14 @@ from pathlib import Path
 
 from interlock.adapters.homes import home_root, socket_path
 
+# All that a bus makes in its home. A part that puts something else there adds its name; nothing else is ever removed.
+NAMES = frozenset((
+    "bus.toml", "bus.db", "bus.db-wal", "bus.db-shm", "bus.db-journal", "bus.lock", "bus.sock", "bus.down",
+    "inboxes", "launches", "log", "shared-resources", "tmux", "trusted.json",
+))  # fmt: skip
+COPY_PREFIX = ".backup-"  # a backup on its way out
+BEGINNINGS = ("bus.db.aside-", COPY_PREFIX, ".trusted.json.")
+
 
 class BadHome(Exception):
     """The home cannot be used; the text is one sentence with what to do."""
@@ -56,6 +64,11 @@ class Home:
                 raise BadHome(f"cannot create {directory} ({error.strerror}): use a shorter BUS_HOME") from None
             check_directory(directory)
         return directory
+
+
+def is_of_a_home(name: str) -> bool:
+    """Whether the bus makes what is called so in a home; all else there is somebody's own."""
+    return name in NAMES or name.startswith(BEGINNINGS)
 
 
 def find_home(option: str = "") -> Home:

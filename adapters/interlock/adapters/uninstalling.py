@@ -11,13 +11,9 @@ from pathlib import Path
 from interlock.adapters.flock import HomeLock
 from interlock.adapters.homes import short_path
 from interlock.adapters.launch_result import read_result
-from interlock.adapters.paths import Home
+from interlock.adapters.paths import Home, is_of_a_home
 from interlock.adapters.process import probe
 from interlock.protocol.identity import Identity, Presence
-
-FOLDERS = frozenset(("launches", "log", "tmux", "inboxes", "shared-resources"))  # in a home, made by the bus
-FILES = frozenset(("trusted.json",))
-FILES_BEGIN = "bus."  # so do all others
 
 
 class StillRunning(Exception):
@@ -28,12 +24,12 @@ def own_entries(home: Home) -> list[Path]:
     """What lies in the home and is the bus's; empty where that is no home of a bus."""
     if not (home.lock.is_file() or home.database.is_file()):
         return []
-    return sorted(entry for entry in home.root.iterdir() if _is_ours(entry))
+    return sorted(entry for entry in home.root.iterdir() if is_of_a_home(entry.name))
 
 
 def foreign_entries(home: Home) -> list[Path]:
     """What lies in the home and is somebody else's: it stays."""
-    return sorted(entry for entry in home.root.iterdir() if not _is_ours(entry)) if home.root.is_dir() else []
+    return sorted(entry for entry in home.root.iterdir() if not is_of_a_home(entry.name)) if home.root.is_dir() else []
 
 
 def short_sockets(home: Home) -> list[Path]:
@@ -81,7 +77,3 @@ def remove_home(home: Home) -> list[Path]:
     finally:
         lock.release()
     return removed
-
-
-def _is_ours(entry: Path) -> bool:
-    return entry.name in FOLDERS | FILES or entry.name.startswith(FILES_BEGIN)
