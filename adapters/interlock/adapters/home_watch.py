@@ -16,7 +16,7 @@ ATTRIB, DELETE_SELF, MOVE_SELF = 0x4, 0x400, 0x800
 class HomeWatch:
     """Args: look: called when something has happened to the home itself, or to its lock file; it may be nothing."""
 
-    def __init__(self, home: Home, look: Callable[[], None]) -> None:
+    def __init__(self, home: Home, look: Callable[[], object]) -> None:
         self._inotify: Inotify | None = None
         with contextlib.suppress(AttributeError, OSError):
             if sys.platform == "linux":
