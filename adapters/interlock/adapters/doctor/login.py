@@ -14,6 +14,7 @@ PROGRAM = re.compile(r'^ExecStart="((?:[^"\\]|\\.)*)"|<array>\s*<string>(.*?)</s
 
 
 def service(scene: Scene) -> Iterator[Finding]:
+    """Its files call a program that is there, and are what this command would write."""
     login = LoginService(scene.home)
     present = login.present()
     if not present:

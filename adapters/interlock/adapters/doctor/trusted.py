@@ -14,6 +14,7 @@ NAMED_MAX = 8
 
 
 def trust(scene: Scene) -> Iterator[Finding]:
+    """The store can be read; what it names is there, and has the content that was trusted."""
     files = LocalRepositories(scene.home)
     try:
         trusted = files.trusted()
