@@ -103,6 +103,19 @@ def test_in_a_worktree_the_main_one_gets_the_file(bus: Bus) -> None:
     )
 
 
+def test_a_file_that_is_named_is_checked_on_its_own_where_the_home_s_is_wrong(bus: Bus) -> None:
+    home, right, wrong = bus.folder / "odd-home", bus.folder / "right.toml", bus.folder / "wrong.toml"
+    home.mkdir(mode=0o700)
+    (home / "bus.toml").write_text("[buss]\n")
+    right.write_text("[resources.web]\n")
+    wrong.write_text("[resourcess.web]\n")
+    checked = {path: bus("--home", str(home), "config", "check", str(path)) for path in (right, wrong, home)}
+    assert (checked[right].code, f"{right}: right, 1 resource" in checked[right].out) == (0, True)
+    assert f"note: nothing counts before the home's own file is mended: {home}/bus.toml:1: " in checked[right].out
+    assert (checked[wrong].code, f"{wrong}:1: unknown key 'resourcess'" in checked[wrong].err) == (78, True)
+    assert (checked[home].code, f"{home}/bus.toml:1: unknown key 'buss'" in checked[home].err) == (78, True)
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

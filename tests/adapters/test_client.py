@@ -22,6 +22,8 @@ poll_every = "{POLL_MS}ms"
 
 [resources.gpu]
 units = ["0", "1"]
+
+[resources.two-names]
 """
 BACKENDS = ["asyncio", *(["trio"] if importlib.util.find_spec("trio") else [])]  # both, where both are there
 PROGRAM = """
@@ -153,6 +155,27 @@ async def test_tasks_of_one_program_have_their_turns(bus: Bus, name: str) -> Non
         tasks.start_soon(is_refused)  # it sees the hold that is taken below, from outside of it
         async with hold:
             await bus.me()
+
+
+async def test_tasks_that_call_one_resource_by_two_names_have_their_turns_too(bus: Bus, rival: Bus) -> None:
+    inside, fences = [0], []
+
+    async def use(called: str) -> None:
+        async with bus.hold(called) as grant:
+            inside[0] += 1
+            assert inside[0] == 1
+            fences.append(grant.fence)
+            await grant.check()
+            async with bus.hold("two-names") as inner:  # inside of it, by either name, it is the same hold
+                assert inner.fence == grant.fence
+            inside[0] -= 1
+
+    async with anyio.create_task_group() as tasks, rival.hold("two-names"):  # all of them queue
+        for called in ("two-names", "machine/two-names", "two-names", "machine/two-names"):
+            tasks.start_soon(use, called)
+        await queued(rival, "machine/two-names")
+    assert fences == sorted(set(fences))
+    assert len(fences) == 4
 
 
 async def test_what_the_agent_holds_already_is_shared_and_stays(bus: Bus, command: Command, name: str) -> None:

@@ -18,12 +18,15 @@ import pytest
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import Bus, stranger
 
-from interlock.adapters.doctor import checks, home, machine
+from interlock.adapters.doctor import checks, declared, home, login, machine
 from interlock.adapters.doctor.checks import CHECKS, examine
 from interlock.adapters.doctor.scene import Asked, Finding, Scene, lock_holder, look
+from interlock.adapters.login_service import LoginService
 from interlock.adapters.paths import Home
 from interlock.adapters.process import identify
+from interlock.adapters.trust import LocalRepositories, now
 from interlock.coordinator.config import parse_config
+from interlock.coordinator.repositories import Trusted, digest
 from interlock.coordinator.states import Survivor
 
 
@@ -76,6 +79,37 @@ def fails(place: Home) -> None:
         log_line(place, "task_failed", why="it broke")
 
 
+def folder(place: Home, *names: str) -> Path:
+    made = place.root / "inboxes"
+    made.mkdir(mode=0o700, exist_ok=True)
+    for name in names:
+        made = made / name
+        made.mkdir(mode=0o700, exist_ok=True)
+    return made
+
+
+def old(path: Path, seconds: float = 300) -> None:
+    if not path.exists():
+        path.write_text("STATUS")
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def rejected(place: Home, agent: str, name: str, why: str) -> None:
+    path = folder(place, agent, "rejected") / name
+    path.write_text("NOSUCH")
+    path.with_name(f"{name}.why").write_text(f"{why}\n")
+
+
+def trusts(place: Home, what: str) -> None:
+    """A repository that a person has trusted, and what has become of it."""
+    common, file = place.root.parent / "shop" / ".git", place.root.parent / "shop" / "bus.toml"
+    if what != "gone":
+        common.mkdir(parents=True)
+    if what == "changed":
+        file.write_text("# another\n")
+    LocalRepositories(place).trust(Trusted("0" * 32, str(common), str(file), digest(b"# one\n"), now()))
+
+
 HARMS: list[tuple[str, Callable[[Home], object], str, str]] = [
     ("home", lambda p: p.root.chmod(0o755), "is open to others (mode 755)", "chmod 700 "),
     (
@@ -110,6 +144,33 @@ HARMS: list[tuple[str, Callable[[Home], object], str, str]] = [
         lambda p: log_line(p, "dead_letter", actor="machine/x"),
         "1 messages met a fault of the bus",
         "grep dead_letter ",
+    ),
+    ("inboxes", lambda p: folder(p, "ann").chmod(0o770), "others can write to ", "chmod 700 "),
+    ("inboxes", lambda p: (folder(p) / "bob").symlink_to("/tmp"), "no folder but a link", "mv "),
+    (
+        "inboxes",
+        lambda p: (folder(p, "ann") / "new").touch(),
+        "no folder but a link or a file",
+        "mv ",
+    ),
+    (
+        "rejected",
+        all_of(lambda p: old(folder(p, "ann", "rejected") / "a\n"), lambda p: rejected(p, "ann", "b", "no such verb")),
+        "2 files posted in ",
+        "rm -r ",
+    ),
+    ("posts", lambda p: old(folder(p, "ann", "out") / "ask"), "ann/out wait since up to 5 min", "bus up"),
+    ("posts", lambda p: old(folder(p, "coordinator", "new") / "ask"), "coordinator/new wait since up to", "bus up"),
+    ("relays", lambda p: old(folder(p, "ann", "relay", "0011"), seconds=300), "1 streams of commands", "rm -r "),
+    ("trust", lambda p: (p.root / "trusted.json").write_text("{"), "trusted.json: no trust store", "mv "),
+    ("trust", lambda p: trusts(p, "gone"), "1 trusted repositories are not there any more", "bus forget --gone"),
+    ("trust", lambda p: trusts(p, "changed"), "has changed since it was trusted", "bus config trust "),
+    ("trust", lambda p: trusts(p, "file gone"), "is gone, and so is what it declared", "bus config untrust "),
+    (
+        "spare",
+        lambda p: p.config.write_text('[bus]\nspare = ["bash", "java gradle"]\n'),
+        "names bash, which",
+        "${EDITOR",
     ),
     ("log", fails, "task_failed 3 times in the last day, the last: it broke", "grep task_failed "),
 ]
@@ -165,6 +226,51 @@ def test_somebody_elses_files_are_found(place: Home, monkeypatch: pytest.MonkeyP
     scene = Scene(place, {})
     assert all("belongs to user" in each.what for each in (*home.folders(scene), *home.files(scene)))
     assert len(list(home.folders(scene))) == 4
+
+
+def test_a_stream_whose_command_lives_is_left_alone(place: Home) -> None:
+    stream = folder(place, "ann", "relay", "0011")
+    program = "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1,flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(stream / "up")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as alive:
+        assert alive.stdout is not None
+        alive.stdout.readline()
+        old(stream)
+        assert findings(place) == []
+        alive.communicate(b"\n")
+    assert [each.about for each in findings(place)] == ["relays"]
+
+
+def test_a_window_that_tmux_cannot_open_is_found(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared, "tmux_problem", lambda: "tmux is not installed: install tmux, or do without")
+    assert findings(place) == []
+    place.config.write_text("[resources.web]\nstart = 'x'\nports = [7080]\nterminal = 'tmux'\n")
+    [found] = findings(place)
+    assert (found.about, found.mend) == ("tmux", "install tmux, or do without")
+    assert found.what == "web would run in a window of tmux, but tmux is not installed"
+
+
+def test_a_login_service_that_calls_another_bus_is_found(
+    place: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    service = LoginService(place, "linux")
+    monkeypatch.setattr(login, "LoginService", lambda home: LoginService(home, "linux"))
+    assert service.write()
+    assert findings(place) == []
+    unit = next(path for path in service.present() if path.suffix == ".service")
+    text = unit.read_text()
+    for written, what in (
+        (text.replace(sys.executable, "/old/venv/bin/python"), "calls /old/venv/bin/python, which is gone"),
+        (text.replace("TimeoutStopSec=60", "TimeoutStopSec=9"), "starts another version, or another home"),
+    ):
+        unit.write_text(written)
+        [found] = findings(place)
+        assert (found.about, what in found.what, found.mend) == ("service", True, "bus up --install-service")
+    unit.unlink()
+    [found] = findings(place)
+    assert found.what.startswith("of the login service only ")
 
 
 def test_a_check_that_fails_says_so_and_keeps_no_other_from_its_turn(

@@ -10,12 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
 import psutil
 import pytest
+from tests.end_to_end.playground import free_port, stranger
 
 from interlock.adapters.launches import Gone, LaunchSpec, start_keeper
 from interlock.adapters.listeners import Listener, belongs, free, listeners
+from interlock.adapters.paths import Home
 from interlock.adapters.process import identify
+from interlock.adapters.readiness import in_the_way
+from interlock.protocol.resource_events import OURS, may_end
 
 FAMILIES = [
     pytest.param(socket.AF_INET, "127.0.0.1", id="v4"),
@@ -139,3 +144,17 @@ async def test_a_listener_in_the_keeper_s_tree_is_ours_and_a_stranger_is_not(tmp
         keeper.close()
     assert isinstance(events[-1], Gone)
     assert listeners([port]) == []
+
+
+def test_a_server_of_another_resource_of_this_bus_is_named_and_no_stranger(tmp_path: Path) -> None:
+    home, port = Home(tmp_path / "bus"), free_port()
+    home.create()
+    keeper = identify(os.getpid())  # whose child the listener is
+    with stranger(port) as pid:
+        assert f"(pid {pid}, since " in in_the_way((port,), home)
+        up = {"event": "up", "identity": msgspec.to_builtins(keeper), "subreaper": True, "resource": "machine/a"}
+        (home.launches / "a-1-00.jsonl").write_bytes(msgspec.json.encode(up) + b"\n")
+        said = in_the_way((port,), home)
+    assert said == f"port {port} is held by {OURS}machine/a: bus status machine/a says who has it"
+    assert not may_end(said)
+    assert in_the_way((port,), home) == ""

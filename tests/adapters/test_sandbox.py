@@ -5,6 +5,7 @@ The sandboxes are real: a seccomp filter, Landlock, and a mount namespace with o
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -155,6 +156,20 @@ def test_a_name_is_not_taken_over_from_inside(bus: Bus) -> None:
     bus.ok("join", "owned", "--pid", str(sleeper.pid))
     refused = boxed(bus, "join", "owned", "--takeover")
     assert (refused.code, "CAPABILITY_DENIED" in refused.err) == (77, True)
+
+
+def test_nothing_is_revoked_or_confirmed_from_inside_though_the_terminal_is_one(bus: Bus) -> None:
+    """`script` gives the command a terminal: so can any program."""
+    bus.ok("request", "machine/terminal", agent="terminal-a")
+    for words in ("revoke machine/terminal --because mine", "recover machine/terminal --confirm abc"):
+        program = shlex.join([*SANDBOXED, "--deny", "socket", "--", str(BUS)]) + f" --as mallory {words}"
+        done = subprocess.run(
+            [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(['sh', '-c', sys.argv[1]]) >> 8)", program],
+            env=bus.environment_of(), text=True, capture_output=True, timeout=WAIT_S, cwd=bus.folder, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (done.returncode, "is a person's to say, not a folder's" in done.stdout) == (77, True), done
+    assert bus.status("machine/terminal")["state"] == "held"
 
 
 def test_where_folders_cannot_be_written_the_setting_that_allows_it_is_named(bus: Bus) -> None:

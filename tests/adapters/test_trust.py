@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.adapters.configuration import Here, clashes
 from interlock.adapters.paths import Home
 from interlock.adapters.trust import NAME, LocalRepositories
-from interlock.coordinator.config import Config
+from interlock.coordinator.config import Config, parse_config
 from interlock.coordinator.repositories import Repositories, Trusted, declared, digest
 from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.limits import REPOSITORIES_TRUSTED_MAX, REPOSITORY_CONFIG_BYTES_MAX
@@ -45,6 +46,16 @@ def test_a_word_is_kept_replaced_and_taken_back(files: LocalRepositories, toml: 
     files.distrust([ID])
     assert [each.id for each in files.trusted()] == ["cd" * 16]
     assert not [name for name in os.listdir(files.store.parent) if name.startswith(f".{NAME}")]
+
+
+def test_a_port_of_a_pool_that_another_file_declares_is_noted(files: LocalRepositories) -> None:
+    pool = '[resources.pool]\nkind = "server"\nunits = ["7081", "7082"]\nstart = "x {unit}"\nports = ["{unit}"]\n'
+    own = parse_config('[resources.web]\nstart = "x"\nports = [7082]\n', "bus.toml")
+    here = Here(Home(files.store.parent), files, own, own, (), None)
+    mine = {"pool": parse_config(pool, "bus.toml").resources["machine/pool"]}
+    assert clashes(mine, here, ID) == [
+        "note: port 7082 of pool is declared by machine/web too: only one of them can run at a time"
+    ]
 
 
 def test_a_path_that_is_no_unicode_comes_back_as_it_was(files: LocalRepositories, tmp_path: Path) -> None:

@@ -133,3 +133,29 @@ def test_recovering_is_for_a_person_at_a_terminal_who_has_looked(
     assert (seen.code, seen.screen.strip()) == (0, "RECOVERED server-loop")
     bus.ok("wait", "server-loop", "--timeout", "20s", agent="B")
     assert fetch(port) == repository.page(two)
+
+
+def test_a_followed_log_goes_on_with_the_next_server_s_over_a_new_supervisor(
+    bus: Bus, home: Home, port: int, repository: Repository
+) -> None:
+    # given
+    home.write(server_config(port))
+    one, two = repository.worktrees(2)
+    bus.ok("request", "server-loop", "--wait", "20s", cwd=one, agent="A")
+    following = bus.start("logs", "-f", "server-loop", agent="A")
+    following.out.until("Step 3/3")
+    # when
+    bus.ok("restart", "server-loop", agent="A")
+    # then
+    following.err.until("server-loop was started anew, its log is ")
+    following.out.until("Step 3/3")
+    # when: another supervisor, and another owner
+    bus.kill_supervisor()
+    bus.ok("up")
+    bus.ok("release", agent="A")
+    bus.ok("request", "server-loop", "--wait", "20s", cwd=two, agent="B")
+    # then
+    following.err.until("server-loop was started anew, its log is ")
+    following.out.until("Step 3/3")
+    following.kill(signal.SIGINT)
+    assert following.end().code == 130

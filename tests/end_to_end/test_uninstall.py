@@ -1,12 +1,16 @@
 """`bus uninstall`: shows, asks, refuses while somebody would lose something, and leaves nothing behind."""
 
+import shutil
 from pathlib import Path
 
 from tests.end_to_end.conftest import Home
 from tests.end_to_end.playground import Bus, Repository, server_config
 from tests.end_to_end.terminal import at_terminal
 
+from interlock.adapters import paths
 from interlock.adapters.homes import socket_path
+from interlock.adapters.trust import LocalRepositories, now
+from interlock.coordinator.repositories import Trusted
 
 
 def test_it_refuses_asks_and_then_leaves_nothing_behind(
@@ -89,3 +93,31 @@ def test_a_short_directory_s_socket_goes_too(bus: Bus) -> None:
     assert str(bus.home / "bus.db") in removed
     assert not socket.exists()
     assert not bus.home.exists()
+
+
+def test_all_that_a_used_home_holds_is_known_and_goes(bus: Bus, home: Home, port: int, repository: Repository) -> None:
+    """Servers, windows, commands, folders, state files, trust, a backup, a database set aside, what a crash leaves."""
+    # given
+    window = 'terminal = "tmux"\n' if shutil.which("tmux") else ""
+    home.write(server_config(port, more=window))
+    bus.ok("request", "server-loop", "--wait", "20s", cwd=repository.worktree("one"), agent="A")
+    bus.ok("run", "--resource", "machine/x", "--", "true", agent="B")
+    bus.ok("join", "C", "--files")
+    bus.ok("backup", str(bus.folder / "copy.db"))
+    LocalRepositories(paths.Home(bus.home)).trust(Trusted("0" * 32, "/x/.git", "/x/bus.toml", "0" * 64, now()))
+    for left in (".trusted.json.0011", ".backup-0011"):
+        (bus.home / left).touch()
+    bus.ok("release", agent="A")
+    bus.ok("down", "--stop-servers")
+    bus.ok("up", "--recover")
+    # then
+    found = [each["about"] for each in bus("doctor", "--quick", "--json").json["findings"]]
+    assert "recovery" in found
+    assert "foreign" not in found
+    assert {"tmux"} <= {path.name for path in bus.home.iterdir()} or not window
+    assert any(".aside-" in path.name for path in bus.home.iterdir())
+    # when
+    (bus.home / "bus.toml.mine").touch()
+    bus.ok("uninstall", "--yes", "--anyway")
+    # then
+    assert [path.name for path in bus.home.iterdir()] == ["bus.toml.mine"]

@@ -10,6 +10,7 @@ from tests.protocol.player import Row, expected, kept, ordered, played, seen, st
 
 from interlock.protocol.messages import Down, Granted, Queued, Revoked
 from interlock.protocol.resource_commands import RunStep
+from interlock.protocol.resource_events import OURS, may_end
 
 S = "server"
 STARTING = "0 ann REQUEST loop /w1"
@@ -178,6 +179,19 @@ def test_who_waits_for_a_stranger_s_port_is_told_who_that_is() -> None:
     queued = player.play("at 2s ann REQUEST loop /w1").outbox[0].body
     assert isinstance(queued, Queued)
     assert queued.note.startswith("port 7080 is held by pid 9; end that process yourself")
+
+
+def test_who_waits_for_another_resource_s_port_is_not_told_to_end_its_server() -> None:
+    ours = f"port 7080 is held by {OURS}machine/web: bus status machine/web says who has it"
+    assert (may_end(ours), may_end('port 7080 is held by "this bus\'s own server of x" (pid 9)'), may_end("")) == (
+        False,
+        True,
+        True,
+    )
+    player = played(STARTING, f"1s port held by {ours.partition(' held by ')[2]}", kind=S)
+    queued = player.play("at 2s ann REQUEST loop /w1").outbox[0].body
+    assert isinstance(queued, Queued)
+    assert queued.note == f"{ours}; once that is given back and stopped the hand-over goes on by itself"
 
 
 def test_the_same_fence_after_a_restart_of_the_server() -> None:

@@ -15,7 +15,7 @@ from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.config import Config, parse_config
 from interlock.coordinator.repositories import FILE, Place, Repositories, Trusted, declared, digest
 from interlock.coordinator.toml_values import ConfigError
-from interlock.protocol.definition import Definition, Kind
+from interlock.protocol.definition import Definition, Kind, server_of
 from interlock.protocol.durations import format_duration
 from interlock.protocol.names import short_name
 from interlock.protocol.visible import one_sentence, visible
@@ -105,13 +105,19 @@ def clashes(ports_of: dict[str, Definition], here: Here, repository: str) -> lis
     elsewhere: dict[int, str] = {}
     for key, definition in here.config.resources.items():
         if not repository or not key.startswith(f"repository/{repository}/"):
-            elsewhere |= dict.fromkeys(getattr(definition.server, "ports", ()), key)
+            elsewhere |= dict.fromkeys(_ports(definition), key)
     return [
         f"note: port {port} of {name} is declared by {elsewhere[port]} too: only one of them can run at a time"
         for name, definition in ports_of.items()
-        for port in getattr(definition.server, "ports", ())
+        for port in _ports(definition)
         if port in elsewhere
     ]
+
+
+def _ports(definition: Definition) -> list[int]:
+    """Of all its units."""
+    servers = [server_of(definition, unit) for unit in definition.units]
+    return list(dict.fromkeys(port for server in servers for port in (server.ports if server is not None else ())))
 
 
 def lines_of(name: str, definition: Definition, state_file: str = "") -> list[str]:

@@ -44,13 +44,21 @@ class Inotify:
     def start(self) -> None:
         """Hear from now on."""
         if self.works:
-            asyncio.get_running_loop().add_reader(self._fd, self._read)
+            asyncio.get_running_loop().add_reader(self._fd, self.read)
 
     def stop(self) -> None:
         if self._fd >= 0:
             asyncio.get_running_loop().remove_reader(self._fd)
+            self.close()
+
+    def close(self) -> None:
+        """Where it was never started: whoever waits for `fileno` reads himself."""
+        if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def fileno(self) -> int:
+        return int(self._fd)
 
     def add(self, path: Path, mask: int, *, file: bool = False) -> None:
         """Watch a directory, or one file; again is once. Where that cannot be, `works` turns False."""
@@ -70,7 +78,8 @@ class Inotify:
         if watch is not None and self._paths.pop(watch, None) is not None:
             self._library.inotify_rm_watch(self._fd, watch)
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Hear what has happened since."""
         try:
             data = os.read(self._fd, 65536)
         except OSError:

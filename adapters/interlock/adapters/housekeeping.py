@@ -4,8 +4,7 @@ import contextlib
 import os
 import time
 
-from interlock.adapters.paths import Home
-from interlock.adapters.sqlite_copy import COPY_PREFIX
+from interlock.adapters.paths import COPY_PREFIX, Home
 from interlock.adapters.survivors import survivors
 from interlock.adapters.terminals import sweep_windows
 from interlock.coordinator.world import World

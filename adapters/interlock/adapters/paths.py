@@ -4,10 +4,19 @@ It never follows a symlink inside the home, and never works in a directory that 
 """
 
 import os
+import re
 import stat
 from pathlib import Path
 
 from interlock.adapters.homes import home_root, socket_path
+
+# All that a bus makes in its home. A part that puts something else there adds its name; nothing else is ever removed.
+NAMES = re.compile(
+    r"bus\.(toml|lock|sock|down)|bus\.db(\.aside-[0-9Tx]+)?(-wal|-shm|-journal)?"
+    r"|trusted\.json|\.trusted\.json\.[0-9a-f]+|\.backup-[0-9a-f]+"
+    r"|inboxes|launches|log|shared-resources|tmux"
+)
+COPY_PREFIX = ".backup-"  # a backup on its way out
 
 
 class BadHome(Exception):
@@ -56,6 +65,11 @@ class Home:
                 raise BadHome(f"cannot create {directory} ({error.strerror}): use a shorter BUS_HOME") from None
             check_directory(directory)
         return directory
+
+
+def is_of_a_home(name: str) -> bool:
+    """Whether the bus makes what is called so in a home; all else there is somebody's own."""
+    return NAMES.fullmatch(name) is not None
 
 
 def find_home(option: str = "") -> Home:

@@ -9,9 +9,12 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from interlock.adapters.listeners import Listener, belongs, free, listeners
+from interlock.adapters.paths import Home
+from interlock.adapters.survivors import survivors
 from interlock.protocol.definition import ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.limits import LOG_TAIL_BYTES, LOG_TAIL_LINES
+from interlock.protocol.resource_events import OURS
 
 HEALTH_TIMEOUT_S = 2.0
 READ_BYTES = 256 * 1024
@@ -90,10 +93,17 @@ def health_missing(address: str) -> str:
     return "" if status == 200 else f"{address} answers {status}"
 
 
-def strangers_on(ports: tuple[int, ...]) -> str:
-    """Who listens on a port that a start needs free, as a sentence; "" where all are free."""
+def in_the_way(ports: tuple[int, ...], home: Home) -> str:
+    """Who listens on a port that a start needs free, as a sentence; "" where all are free.
+
+    Args: home: whose own servers are told by their resource; all others are strangers.
+    """
     found = listeners(ports)
     if found:
+        own = next((each for each in survivors(home) if belongs(found[0], each.keeper)), None)
+        if own is not None:
+            key = own.resource or own.launch
+            return f"port {found[0].port} is held by {OURS}{key}: bus status {key} says who has it"
         return who_listens(found[0])
     taken = [port for port in ports if not free(port)]
     return f"port {taken[0]} is taken by a process that cannot be seen" if taken else ""

@@ -25,6 +25,7 @@ from interlock.adapters.activation import notify
 from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder, living_holder
 from interlock.adapters.home_config import read_config
+from interlock.adapters.home_watch import HomeWatch
 from interlock.adapters.housekeeping import sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
@@ -159,6 +160,7 @@ class Service:
             writing.start_soon(journal.run)
             async with anyio.create_task_group() as tasks:
                 supervisor = self._compose(journal, config, tasks, states, found)
+                watch = HomeWatch(self._home, partial(self._has_home, supervisor))
                 try:
                     await supervisor.start(tasks)
                     await states.begin()
@@ -172,12 +174,15 @@ class Service:
                     swept = sweep(self._home, journal.world, config.keep)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
                     self._ready()
+                    watch.start()
+                    self._has_home(supervisor)  # since the lock was taken
                     await supervisor.stopping.wait()
                     log.info("going_down")
                     door.remove()
                     await supervisor.stop(stop_servers=self._stop_servers)
                     tasks.cancel_scope.cancel()
                 finally:  # however it ends: nobody is left with a connection that leads nowhere
+                    watch.stop()
                     for session in list(supervisor.sessions):
                         session.close()
 
@@ -228,17 +233,24 @@ class Service:
 
     def _on_connect(self, supervisor: Supervisor, session: Session) -> None:
         """Before each session: lock and database are still ours, and the configuration is as we know it."""
-        if not self._lock.is_ours():
-            log.error("lock_lost", path=str(self._home.lock))
-            supervisor.stopping.set()
-        elif _inode(self._home.database) != self._database:  # what is written from here on nobody would find again
+        has_home = self._has_home(supervisor)
+        if (
+            has_home and _inode(self._home.database) != self._database
+        ):  # what is written from here on nobody would find again
             log.error("database_lost", path=str(self._home.database))
             supervisor.stopping.set()
-        elif _stamp(self._home.config) != self._stamp:
+        elif has_home and _stamp(self._home.config) != self._stamp:
             self._problem = self._reconfigure(supervisor)
         if self._repositories.is_stale():
             supervisor.reconfigure(self._repositories.load())
         session.notes += [each for each in (self._problem, self._repositories.problem) if each]
+
+    def _has_home(self, supervisor: Supervisor) -> bool:
+        """The home is there, and its lock is ours. Else we leave, for nobody would find what is recorded."""
+        if not self._lock.is_ours() and not supervisor.stopping.is_set():
+            log.error("lock_lost", path=str(self._home.lock))
+            supervisor.stopping.set()
+        return not supervisor.stopping.is_set()
 
 
 def _first(error: BaseException) -> BaseException:

@@ -12,11 +12,9 @@ from functools import partial
 
 import anyio.to_thread
 
-from interlock.adapters.paths import Home
+from interlock.adapters.paths import COPY_PREFIX, Home
 from interlock.adapters.sqlite import APPEND, MIGRATIONS, SAVE
 from interlock.coordinator.store import Row, Snapshot
-
-COPY_PREFIX = ".backup-"
 
 
 class SqliteCopy:

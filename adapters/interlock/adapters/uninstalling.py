@@ -14,7 +14,7 @@ from pathlib import Path
 from interlock.adapters.flock import HomeLock
 from interlock.adapters.homes import short_path
 from interlock.adapters.launch_result import read_result
-from interlock.adapters.paths import Home
+from interlock.adapters.paths import Home, is_of_a_home
 from interlock.adapters.process import probe
 from interlock.adapters.small_files import read_regular
 from interlock.coordinator.state_text import is_ours
@@ -22,10 +22,6 @@ from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STATE_FILE_BYTES_MAX
 from interlock.protocol.names import key_of_state_file
 
-FILES = re.compile(
-    r"trusted\.json|\.trusted\.json\.[0-9a-f]+|\.backup-[0-9a-f]+|bus\.(toml|lock|sock|down)"
-    r"|bus\.db(\.aside-[0-9Tx]+)?(-wal|-shm|-journal)?"
-)
 _LAUNCH = r".+-\d+-[0-9a-f]{6}"
 FOLDERS = {  # in a home, made by the bus, and what it writes there
     "launches": re.compile(rf"{_LAUNCH}\.jsonl.*|[0-9a-f]{{16}}\.probe"),
@@ -44,12 +40,12 @@ def own_entries(home: Home) -> list[Path]:
     """What lies in the home and is the bus's; empty where that is no home of a bus."""
     if not (home.lock.is_file() or home.database.is_file()):
         return []
-    return sorted(entry for entry in home.root.iterdir() if _is_ours(entry))
+    return sorted(entry for entry in home.root.iterdir() if is_of_a_home(entry.name))
 
 
 def foreign_entries(home: Home) -> list[Path]:
     """What lies in the home and is somebody else's: it stays."""
-    return sorted(entry for entry in home.root.iterdir() if not _is_ours(entry)) if home.root.is_dir() else []
+    return sorted(entry for entry in home.root.iterdir() if not is_of_a_home(entry.name)) if home.root.is_dir() else []
 
 
 def short_sockets(home: Home) -> list[Path]:
@@ -94,17 +90,13 @@ def remove_home(home: Home) -> list[Path]:
     return removed
 
 
-def _is_ours(entry: Path) -> bool:
-    if entry.is_dir() and not entry.is_symlink():
-        return entry.name in FOLDERS
-    return FILES.fullmatch(entry.name) is not None
-
-
 def _remove(entry: Path) -> bool:
     """Remove a file of ours, or what is ours in a folder. Returns whether nothing of it is left."""
     if not entry.is_dir() or entry.is_symlink():
         entry.unlink(missing_ok=True)
         return True
+    if entry.name not in FOLDERS:
+        return False
     for each in list(entry.iterdir()):
         if entry.name == "inboxes" and _is_inbox(each):
             shutil.rmtree(each)

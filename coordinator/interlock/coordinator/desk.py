@@ -120,7 +120,7 @@ class Desk:
             self._say(session, message_id, body)
 
         match question:
-            case _ if session.claimed and _is_a_persons(question):
+            case _ if session.is_file and _is_a_persons(question):
                 why = f"{tag_of(question)} is a person's to say, not a folder's: do it outside the sandbox"
                 say(Refused(Code.CAPABILITY_DENIED, why))
             case control.Ping():

@@ -74,6 +74,11 @@ class Session:
         self._unanswered: set[str] = set()
         self._taken = anyio.Event()
 
+    @property
+    def is_file(self) -> bool:
+        """What it says comes out of files, which whoever can write there can have planted."""
+        return self.claimed or bool(self.owner)
+
     def push(self, frame: object) -> None:
         """Hand one line to the door. A reader that lets too much pile up is cut off, so that nobody else pays."""
         if self.closed.is_set():

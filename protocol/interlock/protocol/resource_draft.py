@@ -4,7 +4,7 @@ from interlock.protocol.definition import command_of
 from interlock.protocol.messages import FromBus, Granted, Queued, Refused
 from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, after
 from interlock.protocol.resource_commands import AbortStep, Order
-from interlock.protocol.resource_events import ResourceEvent, StepAborting
+from interlock.protocol.resource_events import ResourceEvent, StepAborting, may_end
 from interlock.protocol.resource_evolve import evolve
 from interlock.protocol.resource_state import Resource, Step, StepKind, Ticket, Unit, UnitState, position
 
@@ -132,6 +132,8 @@ def queued(draft: Draft, ticket: Ticket) -> Queued:
 
 
 def _why_waiting(unit: Unit) -> str:
+    if unit.blocked and not may_end(unit.blocked):
+        return f"{unit.blocked}; once that is given back and stopped the hand-over goes on by itself"
     if unit.blocked:
         return f"{unit.blocked}; end that process yourself, the hand-over then goes on by itself"
     return unit.why if unit.state is UnitState.RECOVERY_REQUIRED else ""

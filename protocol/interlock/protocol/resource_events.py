@@ -93,10 +93,18 @@ class PrepareFailed(msgspec.Struct, frozen=True, omit_defaults=True, tag="prepar
 
 
 class Blocked(msgspec.Struct, frozen=True, tag="blocked"):
-    """A stranger holds the port; `who` says which process. Empty: it has left."""
+    """Somebody else holds the port; `who` says which process. Empty: it has left."""
 
     unit: str
     who: str
+
+
+OURS = "this bus's own server of "  # how `who` goes on after "held by", where it is no stranger
+
+
+def may_end(who: str) -> bool:
+    """Whether a person may be told to end the process that holds a port: not where it is another resource's server."""
+    return not who.partition(" is held by ")[2].startswith(OURS)
 
 
 class Down(msgspec.Struct, frozen=True, omit_defaults=True, tag="down"):

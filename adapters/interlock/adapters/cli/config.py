@@ -121,7 +121,7 @@ def _checked(path: str) -> list[dict[str, Any]]:
     from interlock.adapters.configuration import clashes, file_of, resources_of
     from interlock.protocol.visible import visible
 
-    here = _here(path)
+    here, problem = _here_or_its_problem(path)
     own = {key.rpartition("/")[2]: each for key, each in here.own.resources.items()}
     rows = [{"file": str(here.home.config), "exists": here.home.config.exists(), "resources": own, "notes": []}]
     file, place = file_of(path or os.getcwd())
@@ -136,8 +136,26 @@ def _checked(path: str) -> list[dict[str, Any]]:
     notes = clashes(found, here, place.id if place is not None else "")
     if place is not None and place.main and file != place.file and os.path.dirname(file) == place.worktree:
         notes.append(f"note: only the one in the main worktree counts: {visible(place.file)}")
+    notes += [f"note: nothing counts before the home's own file is mended: {problem}"] if problem else []
     rows.append({"file": file, "exists": True, "resources": found, "notes": notes})
     return rows[1:] if path else rows
+
+
+def _here_or_its_problem(path: str) -> tuple["Here", str]:
+    """A file that is named is looked at on its own where the home's is wrong. Raises ConfigError for the home's."""
+    from interlock.adapters.configuration import Here, file_of
+    from interlock.adapters.paths import find_home
+    from interlock.adapters.trust import LocalRepositories
+    from interlock.coordinator.config import Config
+    from interlock.coordinator.toml_values import ConfigError
+
+    try:
+        return _here(path), ""
+    except ConfigError as error:
+        home = find_home(Given.options.home)
+        if not path or os.path.realpath(file_of(path)[0]) == os.path.realpath(home.config):
+            raise
+        return Here(home, LocalRepositories(home), Config(), Config(), (), file_of(path)[1]), str(error)
 
 
 # --- bus config trust -----------------------------------------------------------------------

@@ -14,7 +14,7 @@ import sys
 import time
 
 from interlock.adapters.cli.options import Failure, Options, say_err
-from interlock.adapters.homes import home_root, shows_only_folders, socket_path
+from interlock.adapters.homes import home_root, socket_path
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
@@ -206,7 +206,9 @@ class Connection:
         except SocketRefused:
             return self._relay()
         except FileNotFoundError:
-            if self._sees_no_socket():
+            from interlock.adapters.cli.relay import shows_no_socket
+
+            if shows_no_socket(self.root):
                 return self._relay()
             if not start:
                 raise Failure(69, f"no supervisor runs for {self.root}: bus up") from None
@@ -223,16 +225,6 @@ class Connection:
         from interlock.adapters.cli.relay import connect as connect_by_files
 
         return connect_by_files(self.root, self.options.name)
-
-    def _sees_no_socket(self) -> bool:
-        """Only the folders are to be seen from here: a container, or a sandbox without the socket's directory."""
-        if shows_only_folders(self.root):
-            return True
-        if socket_path(self.root).startswith(self.root):  # we would see it beside the folders
-            return False
-        from interlock.adapters.cli.relay import Standing, standing
-
-        return standing(self.root) is not Standing.GONE
 
 
 def connect(root: str) -> socket.socket:

@@ -32,14 +32,14 @@ def command(
         raise Failure(78, here.problem.partition(" - ")[0])
     if not repository and not gone:
         return _list(here)
-    chosen = [_named(here, repository)] if repository else [each for each in here.trusted if _is_gone(each)]
+    chosen = [_named(here, repository)] if repository else [each for each in here.trusted if is_gone(each)]
     return _forget(here, chosen)
 
 
 def _list(here: "Here") -> int:
     from interlock.adapters.cli.output import say_json, say_table
 
-    rows = [[each.id, each.file, "gone" if _is_gone(each) else "here"] for each in here.trusted]
+    rows = [[each.id, each.file, "gone" if is_gone(each) else "here"] for each in here.trusted]
     if Given.options.json:
         say_json({"repositories": [dict(zip(("id", "file", "state"), row, strict=True)) for row in rows]})
     elif rows:
@@ -61,7 +61,8 @@ def _named(here: "Here", repository: str) -> "Trusted":
     raise Failure(64, f"{visible(repository)} is not among the trusted repositories: bus forget lists them")
 
 
-def _is_gone(trusted: "Trusted") -> bool:
+def is_gone(trusted: "Trusted") -> bool:
+    """Its repository is not there any more: a file alone that is gone may come back with the next checkout."""
     return not os.path.isdir(trusted.common)
 
 

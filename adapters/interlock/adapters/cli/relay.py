@@ -16,6 +16,7 @@ import time
 from enum import Enum
 
 from interlock.adapters.cli.options import Failure
+from interlock.adapters.homes import shows_only_folders, socket_path
 from interlock.adapters.record_lock import holder, take
 
 ACCEPT_S = 7.0  # the bus looks every 2 s where it is not notified
@@ -46,6 +47,11 @@ class Relay:
         self._told = 0
         self._timeout_s: float | None = None
 
+    @property
+    def heard_by(self) -> str:
+        """The file in which the bus answers."""
+        return os.path.join(self._directory, "down")
+
     def moved(self, directory: str) -> None:
         self._directory = directory
 
@@ -58,25 +64,28 @@ class Relay:
         until = None if self._timeout_s is None else begun + self._timeout_s
         tries = 0
         while True:
-            ended = self._at > 0 and holder(self._down) is None  # looked at first: all that it said is there then
-            data = os.pread(self._down, size, self._at)
-            if data:
-                skip = 1 if self._at == 0 else 0  # the empty line that says that the session is taken up
-                self._at += len(data)
-                if self._at - self._told > TOLD_BYTES:
-                    self._told = self._at
-                    os.pwrite(self._read, str(self._at).encode(), 0)
-                if data[skip:]:
-                    return data[skip:]
-                continue
-            if ended:
-                return b""
+            data = self.read(size)
+            if data is not None:
+                return data
             now = time.monotonic()
             if until is not None and now >= until:
                 raise TimeoutError
             sleep_s = SLEEPS_S[tries] if tries < len(SLEEPS_S) else min(SLEEP_MAX_S, max(0.02, (now - begun) / 10))
             time.sleep(sleep_s if until is None else max(0.0, min(sleep_s, until - now)))
             tries += 1
+
+    def read(self, size: int) -> bytes | None:
+        """What there is, at once; b"" once the bus has ended the session, None where nothing has come yet."""
+        ended = self._at > 0 and holder(self._down) is None  # looked at first: all that it said is there then
+        data = os.pread(self._down, size, self._at)
+        if not data:
+            return b"" if ended else None
+        skip = 1 if self._at == 0 else 0  # the empty line that says that the session is taken up
+        self._at += len(data)
+        if self._at - self._told > TOLD_BYTES:
+            self._told = self._at
+            os.pwrite(self._read, str(self._at).encode(), 0)
+        return data[skip:] or None
 
     def sendall(self, data: bytes) -> None:
         while data:
@@ -86,22 +95,28 @@ class Relay:
         """Wait until the bus has taken it up."""
         until = time.monotonic() + within_s
         while time.monotonic() < until:
-            if os.fstat(self._down).st_size:
+            if self.has_begun():
                 return True
             time.sleep(0.005)
         return False
+
+    def has_begun(self) -> bool:
+        """The bus has taken it up."""
+        return os.fstat(self._down).st_size > 0
 
     def close(self) -> None:
         """Leave: the bus sees the lock go, answers what was asked, and clears the files away."""
         for fd in (self._up, self._down, self._read):
             os.close(fd)
 
-    def remove(self) -> None:
-        """Nobody has taken it up: leave nothing behind."""
-        self.close()
-        for name in ("up", "down", "read"):
-            os.unlink(os.path.join(self._directory, name))
-        os.rmdir(self._directory)
+    def unheard(self) -> Failure:
+        """Nobody has taken it up in time: leave nothing behind, now that it is closed. Why that is."""
+        with contextlib.suppress(OSError):
+            for name in ("up", "down", "read"):
+                os.unlink(os.path.join(self._directory, name))
+            os.rmdir(self._directory)
+        place = os.path.dirname(self._directory)
+        return Failure(69, f"no supervisor answers in {place}, and none is started from inside a sandbox: {OUTSIDE}")
 
 
 def connect(root: str, agent: str) -> Relay:
@@ -113,23 +128,34 @@ def connect(root: str, agent: str) -> Relay:
     Raises:
         Failure: 69, with what to allow, or that no supervisor runs.
     """
+    relay = begin(root, agent)
+    try:
+        if relay.is_taken_up(ACCEPT_S):
+            return relay
+    except BaseException:
+        relay.close()
+        raise
+    relay.close()
+    raise relay.unheard()
+
+
+def begin(root: str, agent: str) -> Relay:
+    """The same, before the bus has taken it up. Raises Failure 69."""
     if standing(root) is Standing.GONE:
         raise Failure(69, f"no supervisor runs for {root}, and none is started from inside a sandbox: {OUTSIDE}")
     for place in _places(root, agent):
-        try:
-            relay = _make(place)
-        except OSError:
-            continue
-        try:
-            if relay.is_taken_up(ACCEPT_S):
-                return relay
-        except BaseException:
-            relay.close()
-            raise
         with contextlib.suppress(OSError):
-            relay.remove()
-        raise Failure(69, f"no supervisor answers in {place}, and none is started from inside a sandbox: {OUTSIDE}")
+            return _make(place)
     raise Failure(69, _denied(root, agent))
+
+
+def shows_no_socket(root: str) -> bool:
+    """Only the folders are to be seen from here: a container, or a sandbox without the socket's directory."""
+    if shows_only_folders(root):
+        return True
+    if socket_path(root).startswith(root):  # we would see it beside the folders
+        return False
+    return standing(root) is not Standing.GONE
 
 
 OUTSIDE = "start it outside: bus up"

@@ -74,6 +74,8 @@ def _holder(holder: dict[str, Any]) -> str:
 
 def _mend(resource: dict[str, Any]) -> str:
     """What to do about it: a person's look, then its owner's word, then patience, then a stranger's end."""
+    from interlock.protocol.resource_events import may_end
+
     name, states = _name(resource), {unit["state"] for unit in resource["units"]}
     if "recovery_required" in states:
         return f"look at it, then: bus recover {name}"
@@ -81,6 +83,8 @@ def _mend(resource: dict[str, Any]) -> str:
         return f"its owner says: bus restart {name}, or bus release {name}"
     if "draining" in states:
         return "the next is served once what runs under it has ended"
+    if not may_end(resource.get("why", "")):
+        return "once that is given back and stopped the hand-over goes on by itself"
     return "end that process yourself if it is yours; the hand-over then goes on by itself"
 
 

@@ -39,8 +39,9 @@ class Bus:
         home: as `--home`; "" for BUS_HOME, or the user's own.
         takeover: the name is yours, whoever has it now.
 
-    A supervisor is started where none runs, unless BUS_AUTOSTART=0, after `bus down`, or inside a `bus run`. One that
-    goes away is looked for, and what was not answered is asked again with the same id.
+    A supervisor is started where none runs, unless BUS_AUTOSTART=0, after `bus down`, or inside a `bus run`. Where a
+    sandbox refuses the socket the same is said through the inbox folders, and no supervisor is started. One that goes
+    away is looked for, and what was not answered is asked again with the same id.
 
     Raises:
         Refused: on entering, NAME_CONFLICT: another living process is that agent.
@@ -243,7 +244,8 @@ class Bus:
         Raises:
             Refused, BusUnavailable (not while following), while iterating.
         """
-        tail = Tail(self._link.home, control.Tail(-1 if since is None else since, last, follow, resource, event_type))
+        question = control.Tail(-1 if since is None else since, last, follow, resource, event_type)
+        tail = Tail(self._link.home, self.agent, question)
         self._tails.add(tail)
         tail.on_close = self._tails.discard
         return tail

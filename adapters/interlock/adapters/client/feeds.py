@@ -89,9 +89,10 @@ class Inbox:
 class Tail:
     """See `Bus.tail`, which makes it. `aclose` ends it; the end of its Bus does too."""
 
-    def __init__(self, home: str, question: control.Tail) -> None:
+    def __init__(self, home: str, agent: str, question: control.Tail) -> None:
         self.on_close: Callable[[Tail], None] = lambda tail: None
         self._home = home
+        self._agent = agent
         self._question = question
         self._events: deque[dict[str, Any]] = deque()
         self._wire: Wire | None = None
@@ -122,7 +123,7 @@ class Tail:
         self.on_close(self)
 
     async def _open(self) -> Wire:
-        wire = await open_wire(self._home, start=True)
+        wire = await open_wire(self._home, self._agent, start=True)
         try:
             await self._begin(wire)
         except BaseException:

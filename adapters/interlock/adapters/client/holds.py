@@ -38,6 +38,13 @@ class Turns:
         self.holds: dict[str, Hold] = {}
         self.kept: dict[str, tuple[str, messages.Request]] = {}
 
+    def mate_of(self, hold: Hold, grant: Grant) -> Hold | None:
+        """Another hold of the same resource, whatever that calls it: which one a name means, the bus answers."""
+        for each in self.holds.values():
+            if each is not hold and (each.ticket == grant.request_id or each.key() == grant.key):
+                return each
+        return None
+
 
 class _Ended(Exception):
     """The ticket of that id is over."""
@@ -63,6 +70,7 @@ class Hold:
         self._answer_polls = answer_polls
         self._cancel_on_lost = cancel_on_lost
         self._anywhere = anywhere  # no worktree was given
+        self.ticket = ""  # the id of its own request
         self._granted: messages.Granted | None = None
         self._grant: Grant | None = None
         self._is_used = False
@@ -70,6 +78,10 @@ class Hold:
         self._was_lost = False
         self._over = anyio.Event()
         self._scope: anyio.CancelScope | None = None
+
+    def key(self) -> str:
+        """Which resource that is, as the bus calls it; "" before it has said."""
+        return self._granted.key if self._granted is not None else ""
 
     # --- in -----------------------------------------------------------------------------------
     async def __aenter__(self) -> Grant:
@@ -101,12 +113,13 @@ class Hold:
         while (other := self._turns.holds.get(self.resource)) is not None:
             if other in _inside.get():
                 return other
-            if not self._request.queue:
-                raise Refused(
-                    Code.RESOURCE_BUSY, f"another task of this program has {self.resource}: give it a timeout"
-                )
-            await other._over.wait()
+            await self._until_out(other)
         return None
+
+    async def _until_out(self, other: Hold) -> None:
+        if not self._request.queue:
+            raise Refused(Code.RESOURCE_BUSY, f"another task of this program has {self.resource}: give it a timeout")
+        await other._over.wait()
 
     def _goes_under(self, outer: Hold) -> bool:
         same = self._anywhere or self._request.worktree == outer._request.worktree
@@ -120,7 +133,13 @@ class Hold:
             if kept is not None:
                 with contextlib.suppress(_Ended):
                     return await self._attempt(*kept)
-            return await self._attempt(new_id(), self._request)
+            grant = await self._attempt(new_id(), self._request)
+            while grant.shared and (other := self._of_another_name(grant)) is not None:
+                self._holdings.let_go(grant)
+                self._granted = self._grant = None
+                await self._until_out(other)
+                grant = await self._attempt(new_id(), self._request)
+            return grant
         except BaseException as error:
             if not self._owes:
                 self._leave_turn()
@@ -128,8 +147,14 @@ class Hold:
                 raise error.refused from None
             raise
 
+    def _of_another_name(self, grant: Grant) -> Hold | None:
+        """Another task's hold of the same resource under another of its names: that one's turn is first."""
+        other = self._turns.mate_of(self, grant)
+        return None if other is None or other in _inside.get() else other
+
     async def _attempt(self, request_id: str, request: messages.Request) -> Grant:
         sent: list[bool] = []
+        self.ticket = request_id
         self._holdings.waiting.add(request_id)
         try:
             granted = await self._until_granted(request_id, request, sent)

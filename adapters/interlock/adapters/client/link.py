@@ -170,7 +170,7 @@ class Link:
         """Connect, say hello, join where the program is the agent itself, and follow its news."""
         self._is_starting = start
         try:
-            wire = await open_wire(self.home, start=start)
+            wire = await open_wire(self.home, self.agent, start=start)
         finally:
             self._is_starting = False
         try:

@@ -1,11 +1,13 @@
 """A wire: one connection with a supervisor, lines out, frames in. It ends when the other end does, and tells so.
 
-`open_socket` is where another way to the supervisor would be plugged in: whatever gives a connected stream socket.
+Wire ──▶ SocketStream            a connected Unix socket
+     └─▶ RelayStream             files in an inbox folder, where a sandbox refuses the socket (relay_stream.py)
 """
 
 import os
 import socket
 from collections import deque
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
@@ -56,20 +58,28 @@ def body_of(frame: Frame) -> Body | None:
         return None
 
 
-class Wire:
-    """One connection. `receive` may be cancelled at any moment: nothing that came is lost."""
+class Stream(Protocol):
+    """Bytes to a supervisor and back. Both waits may be cancelled at any moment."""
+
+    async def write(self, data: bytes) -> None:
+        """Raises Gone. One task at a time."""
+
+    async def read(self) -> bytes:
+        """Some bytes. Raises Gone. One task at a time."""
+
+    def close(self) -> None:
+        """Close it, whatever its state; who waits for it hears so."""
+
+
+class SocketStream:
+    """Implements Stream. Not anyio's: a read that is cancelled as its data comes makes that one log a traceback."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
-        self._socket = (
-            connected  # not anyio's stream: a read cancelled as its data comes makes that one log a traceback
-        )
-        self._rest = b""
-        self._lines: deque[bytes] = deque()
+        self._socket = connected
 
-    async def send(self, value: object) -> None:
-        """One line. Raises Gone. One task at a time."""
-        left = memoryview(value if isinstance(value, bytes) else line_of(value))
+    async def write(self, data: bytes) -> None:
+        left = memoryview(data)
         try:
             while left:
                 try:
@@ -79,25 +89,8 @@ class Wire:
         except (OSError, anyio.ClosedResourceError):
             raise Gone from None
 
-    async def receive(self) -> Frame:
-        """The next frame. Raises Gone. One task at a time."""
-        while not self._lines:
-            *lines, self._rest = (self._rest + await self._chunk()).split(b"\n")
-            self._lines.extend(line for line in lines if line)
-        try:
-            return _frames.decode(self._lines.popleft())
-        except msgspec.MsgspecError:
-            raise Gone("what listens there is no bus") from None
-
-    def close(self) -> None:
-        """Close it, whatever its state; who waits for it hears so."""
-        if self._socket.fileno() >= 0:
-            anyio.notify_closing(self._socket)
-        self._socket.close()
-
-    async def _chunk(self) -> bytes:
+    async def read(self) -> bytes:
         while True:
-            await anyio.lowlevel.checkpoint()  # others have their turn, however much there is to read
             try:
                 chunk = self._socket.recv(CHUNK_BYTES)
             except BlockingIOError:
@@ -112,6 +105,39 @@ class Wire:
                     raise Gone
                 return chunk
 
+    def close(self) -> None:
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+        self._socket.close()
+
+
+class Wire:
+    """One connection. `receive` may be cancelled at any moment: nothing that came is lost."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._rest = b""
+        self._lines: deque[bytes] = deque()
+
+    async def send(self, value: object) -> None:
+        """One line. Raises Gone. One task at a time."""
+        await self._stream.write(value if isinstance(value, bytes) else line_of(value))
+
+    async def receive(self) -> Frame:
+        """The next frame. Raises Gone. One task at a time."""
+        while not self._lines:
+            await anyio.lowlevel.checkpoint()  # others have their turn, however much there is to read
+            *lines, self._rest = (self._rest + await self._stream.read()).split(b"\n")
+            self._lines.extend(line for line in lines if line)
+        try:
+            return _frames.decode(self._lines.popleft())
+        except msgspec.MsgspecError:
+            raise Gone("what listens there is no bus") from None
+
+    def close(self) -> None:
+        """Close it, whatever its state; who waits for it hears so."""
+        self._stream.close()
+
 
 def line_of(value: object) -> bytes:
     return msgspec.json.encode(value) + b"\n"
@@ -124,11 +150,12 @@ def open_socket(root: str) -> socket.socket:
     return connect(root)
 
 
-async def open_wire(home: str, *, start: bool) -> Wire:
+async def open_wire(home: str, agent: str, *, start: bool) -> Wire:
     """Connect, and start a supervisor where none runs and one may be started.
 
     Args:
         home: as `--home`: "" for BUS_HOME, or the user's own.
+        agent: the name that was given, or "": where only folders can be used, which one may be tried.
         start: whether that is wanted now.
 
     Raises:
@@ -138,18 +165,30 @@ async def open_wire(home: str, *, start: bool) -> Wire:
 
     root = home_root(home)
     try:
-        try:
-            connected = await anyio.to_thread.run_sync(open_socket, root)
-        except FileNotFoundError:
-            if not start:
-                raise BusUnavailable(f"no supervisor runs for {root}: bus up") from None
-            await anyio.to_thread.run_sync(_start, home, abandon_on_cancel=True)
-            connected = await anyio.to_thread.run_sync(open_socket, root)
+        return Wire(await _open_stream(home, root, agent, start=start))
     except FileNotFoundError:
         raise Away(f"the supervisor for {root} is gone again: see its log, or bus up --foreground") from None
     except Failure as failure:
         raise BusUnavailable(str(failure)) from None
-    return Wire(connected)
+
+
+async def _open_stream(home: str, root: str, agent: str, *, start: bool) -> Stream:
+    """By the socket, else through the folders, as the commands do. Raises FileNotFoundError, Failure."""
+    from interlock.adapters.cli.connection import SocketRefused
+    from interlock.adapters.cli.relay import shows_no_socket
+    from interlock.adapters.client.relay_stream import open_relay
+
+    try:
+        return SocketStream(await anyio.to_thread.run_sync(open_socket, root))
+    except SocketRefused:
+        return await open_relay(root, agent)
+    except FileNotFoundError:
+        if shows_no_socket(root):
+            return await open_relay(root, agent)
+        if not start:
+            raise BusUnavailable(f"no supervisor runs for {root}: bus up") from None
+    await anyio.to_thread.run_sync(_start, home, abandon_on_cancel=True)
+    return SocketStream(await anyio.to_thread.run_sync(open_socket, root))
 
 
 def _start(home: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from interlock.adapters.doctor import home, machine, process, resources
+from interlock.adapters.doctor import declared, home, inboxes, login, machine, process, resources, trusted
 from interlock.adapters.doctor.scene import Finding, Scene
 
 Check = Callable[[Scene], Iterator[Finding]]
@@ -15,12 +15,20 @@ CHECKS: tuple[Check, ...] = (
     home.files,
     home.foreign,
     home.configuration,
+    trusted.trust,
+    declared.windows,
+    declared.spared,
+    login.service,
     process.supervisor,
     process.taken_down,
     process.sockets,
     home.database,
     process.whole_log,
     home.state_files,
+    inboxes.folders,
+    inboxes.rejected,
+    inboxes.waiting_posts,
+    inboxes.relays,
     process.log_errors,
     resources.in_doubt,
     resources.strangers,

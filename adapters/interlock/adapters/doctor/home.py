@@ -6,15 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.adapters.doctor.scene import Finding, Scene
-from interlock.adapters.sqlite_copy import COPY_PREFIX
+from interlock.adapters.paths import is_of_a_home
 from interlock.adapters.state_folder import StateFolder
 
-# What a home holds. A part that puts something else there adds its name.
-KNOWN = {
-    *("bus.toml", "bus.db", "bus.db-wal", "bus.db-shm", "bus.db-journal", "bus.lock", "bus.sock", "bus.down"),
-    *("inboxes", "launches", "log", "shared-resources", "tmux", "trusted.json"),
-}
-KNOWN_PREFIXES = ("bus.db.aside-", COPY_PREFIX)
 FOREIGN_NAMED_MAX = 8
 DATABASE_BYTES_MIN = 512  # SQLite's smallest page
 
@@ -61,7 +55,7 @@ def foreign(scene: Scene) -> Iterator[Finding]:
         names = sorted(os.listdir(scene.home.root))
     except OSError:
         return
-    odd = [name for name in names if name not in KNOWN and not name.startswith(KNOWN_PREFIXES)]
+    odd = [name for name in names if not is_of_a_home(name)]
     if odd:
         more = f" and {len(odd) - FOREIGN_NAMED_MAX} more" if len(odd) > FOREIGN_NAMED_MAX else ""
         what = f"{scene.home.root} holds what is not the bus's: {', '.join(map(repr, odd[:FOREIGN_NAMED_MAX]))}{more}"

@@ -24,7 +24,7 @@ from interlock.adapters.launch_result import read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
-from interlock.adapters.readiness import Readiness, last_lines, strangers_on
+from interlock.adapters.readiness import Readiness, in_the_way, last_lines
 from interlock.adapters.resources.launching import (
     LOOK_S,
     Launching,
@@ -208,8 +208,8 @@ class ServerSteps:
         return launch, keeper.identity
 
     async def _ports_free(self, key: str, order: RunStep) -> None:
-        """A stranger on the port is told of and left alone; the start goes on by itself once it has left."""
-        while who := await anyio.to_thread.run_sync(strangers_on, order.definition.ports):
+        """Whoever is on the port is told of and left alone; the start goes on by itself once it has left."""
+        while who := await anyio.to_thread.run_sync(in_the_way, order.definition.ports, self._home):
             self._tell(key, PortBlocked(order.unit, order.step, who))
             await anyio.sleep(STRANGER_PROBE_MS / 1000)
         self._tell(key, PortBlocked(order.unit, order.step, ""))
