@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from interlock.adapters.private_files import DIRECTORY, write_new
+from interlock.adapters.small_files import SAFE, read_at_most
 
 TICK_NS = 10_000_000  # the clock of file times may be so far behind
 
@@ -122,21 +123,12 @@ def read_file(found: Found, at: int, bytes_max: int) -> bytes:
     Raises:
         Unsafe: it cannot be read, or is not what was looked at any more.
     """
-    if found.why_not:
-        raise Unsafe(found.why_not)
     try:
-        fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+        fd = _open(found, at, os.O_RDONLY)
     except OSError as error:
         raise Unsafe(f"it cannot be read ({error.strerror})") from None
     try:
-        opened = os.fstat(fd)
-        why_not = _why_not(opened)
-        if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
-            raise Unsafe(why_not or "it was exchanged while it was looked at")
-        data = b""
-        while len(data) < bytes_max and (chunk := os.read(fd, bytes_max - len(data))):
-            data += chunk
-        return data
+        return read_at_most(fd, bytes_max)
     except OSError as error:
         raise Unsafe(f"it cannot be read ({error.strerror})") from None
     finally:
@@ -146,27 +138,21 @@ def read_file(found: Found, at: int, bytes_max: int) -> bytes:
 def open_regular(name: str, at: int, flags: int) -> int:
     """Open a regular file with one name, ours, for more than one look; the caller closes it. Raises Unsafe, OSError."""
     found = look_at(name, at)
-    if found is None or found.why_not:
-        raise Unsafe(found.why_not if found is not None else "it is not there")
-    fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
-    opened = os.fstat(fd)
-    why_not = _why_not(opened)
-    if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
-        os.close(fd)
-        raise Unsafe(why_not or "it was exchanged while it was looked at")
-    return fd
+    if found is None:
+        raise Unsafe("it is not there")
+    return _open(found, at, flags)
 
 
 def last_byte(found: Found, at: int) -> bytes:
     """The last byte of a regular file; b"" where there is none or it cannot be read."""
-    if found.why_not or not found.size:
+    if not found.size:
         return b""
     try:
-        fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
-    except OSError:
+        fd = _open(found, at, os.O_RDONLY)
+    except (OSError, Unsafe):
         return b""
     try:
-        return os.pread(fd, 1, found.size - 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        return os.pread(fd, 1, found.size - 1)
     except OSError:
         return b""
     finally:
@@ -175,23 +161,25 @@ def last_byte(found: Found, at: int) -> bytes:
 
 def write_file(name: str, data: bytes, through: int, into: int) -> None:
     """Put a file there whole: written in one directory, renamed into the other. Raises OSError."""
-    fd = -1
-    for _ in range(2):
-        try:
-            fd = os.open(
-                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=through
-            )
-            break
-        except FileExistsError:  # left by one that was killed as it wrote
-            os.unlink(name, dir_fd=through)
-    if fd < 0:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
     try:
-        while data:
-            data = data[os.write(fd, data) :]
-    finally:
-        os.close(fd)
+        write_new(through, name, data)
+    except FileExistsError:  # left by one that was killed as it wrote
+        os.unlink(name, dir_fd=through)
+        write_new(through, name, data)
     os.rename(name, name, src_dir_fd=through, dst_dir_fd=into)
+
+
+def _open(found: Found, at: int, flags: int) -> int:
+    """Open what was looked at, and nothing else. Raises OSError; Unsafe where it may not be read, or is exchanged."""
+    if found.why_not:
+        raise Unsafe(found.why_not)
+    fd = os.open(found.name, flags | SAFE | os.O_NOFOLLOW, dir_fd=at)
+    opened = os.fstat(fd)
+    why_not = _why_not(opened)
+    if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
+        os.close(fd)
+        raise Unsafe(why_not or "it was exchanged while it was looked at")
+    return fd
 
 
 def _why_not(found: os.stat_result) -> str:
