@@ -17,11 +17,6 @@ PORT = free_port()
 BROKEN = '\n[resources.broken]\nkind = "server"\nstart = "echo it broke; exit 3"\nready_line = "never"\n'
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def command() -> Iterator[Command]:
     with shared_bus(server_config(PORT, options="--build-s 0") + BROKEN) as bus:

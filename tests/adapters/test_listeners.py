@@ -38,11 +38,6 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextmanager
 def listening(family: socket.AddressFamily, address: str) -> Iterator[int]:
     try:

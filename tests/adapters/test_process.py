@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 from msgspec.structs import replace
+from tests.adapters.launching import known
 
 from interlock.adapters import process_table
 from interlock.adapters.process import (
@@ -31,11 +32,6 @@ from interlock.protocol.identity import Identity, Presence
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextmanager
 def child(*argv: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A process of ours that is ended and reaped whatever happens."""
@@ -47,12 +43,6 @@ def child(*argv: str, env: dict[str, str] | None = None) -> Iterator[subprocess.
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-
-
-def known(pid: int) -> Identity:
-    identity = identify(pid)
-    assert identity is not None
-    return identity
 
 
 def seen(command: tuple[str, ...], name: str = "x") -> Fact:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from msgspec.structs import replace
-from tests.adapters.test_keeper import PATIENCE_S, Launch, Output, known
+from tests.adapters.launching import PATIENCE_S, Launch, Output, known
 
 from interlock.adapters.keeper.spec import Spec
 from interlock.adapters.keeper.tree import matches, words_of
@@ -24,11 +24,6 @@ from interlock.protocol.identity import Identity, Presence
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sparing needs /proc")
 SPARE = (("watchd",),)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

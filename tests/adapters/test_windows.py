@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.adapters.test_keeper import PATIENCE_S, STUBBORN, Launch, Output, all_gone, known, lines
+from tests.adapters.launching import PATIENCE_S, STUBBORN, Launch, Output, all_gone, known, lines
 
 from interlock.adapters.keeper.window import for_log
 from interlock.adapters.launch_result import Ended, Gone, read_result
@@ -29,11 +29,6 @@ from interlock.adapters.terminals import (
 )
 
 needs_tmux = pytest.mark.skipif(bool(tmux_problem()), reason=tmux_problem() or "tmux is there")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Windowed(Launch):

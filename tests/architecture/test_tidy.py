@@ -103,6 +103,15 @@ def test_every_module_says_what_it_means(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_every_folder_is_a_package_that_says_what_is_in_it(folder: str) -> None:
+    """Without its own `__init__.py` a folder is a namespace that others could add to, and some tools pass it over."""
+    for path in sources(folder):
+        package = path.parent / "__init__.py"
+        shared = path.parent == ROOT / folder / "interlock"  # see test_the_namespace_stays_open
+        assert shared or package.exists(), f"{path.parent} has no __init__.py: add one that says what the folder is for"
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_public_classes_and_functions_are_explained(folder: str) -> None:
     """Message types whose tag says it all are let off; functions and classes are not."""
     for path in sources(folder):

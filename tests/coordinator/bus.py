@@ -179,7 +179,6 @@ class Bus:
         self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242, states, found)
         self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None, repositories)
         self.router = Router(self.supervisor, self.desk)
-        self.desk.joiner = self.router
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager

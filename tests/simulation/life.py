@@ -142,6 +142,5 @@ class Life:
         supervisor = Supervisor(journal, story.clock, self._config, self._steps, 1)
         desk = Desk(supervisor, "1", "/home", lambda stop_servers: None)
         self._router = Router(supervisor, desk)
-        desk.joiner = self._router
         self._door = Doorkeeper(supervisor, self._router, desk, lambda session: None)
         self.supervisor = supervisor

@@ -10,6 +10,7 @@ import os
 import stat
 from pathlib import Path
 
+from interlock.adapters.lock_facts import lock_facts
 from interlock.adapters.process import identify
 from interlock.protocol.identity import Identity
 
@@ -70,7 +71,6 @@ def living_holder(path: Path) -> Identity | None:
 def holder(path: Path) -> dict[str, object]:
     """What the lock file says of its holder; empty where it says nothing."""
     try:
-        found = json.loads(path.read_bytes())
+        return lock_facts(str(path))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Files that nobody else may have planted: written whole or not at all, and nothing followed on the way.
+"""Files of our own, which nobody else may have planted: written whole or not at all, nothing followed on the way.
 
 ```text
 write:  <name>.tmp-…, created anew ──▶ data ──▶ (fsync) ──▶ rename over whatever had the name ──▶ (fsync of the folder)
@@ -13,13 +13,16 @@ import os
 import secrets
 import stat
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+from interlock.adapters.small_files import read_regular
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 TEMPORARY = ".tmp-"
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_folder(path: str) -> int:
     """A descriptor of a folder of this user that is no link. Raises OSError."""
-    fd = os.open(path, _DIRECTORY)
+    fd = os.open(path, DIRECTORY)
     if os.fstat(fd).st_uid != os.geteuid():
         os.close(fd)
         raise OSError(errno.EPERM, "it belongs to another user")
@@ -35,7 +38,7 @@ def walk_to(path: str) -> int:
     Raises:
         OSError: a part is a link, a file, or cannot be made.
     """
-    fd, at_root = os.open("/", _DIRECTORY), True
+    fd, at_root = os.open("/", DIRECTORY), True
     try:
         for part in path.split("/"):
             if part in {"", "."}:
@@ -44,7 +47,7 @@ def walk_to(path: str) -> int:
                 raise OSError(errno.EINVAL, "it leads upwards ('..')")
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, 0o700, dir_fd=fd)
-            below = os.open(part, _DIRECTORY & ~os.O_NOFOLLOW if at_root else _DIRECTORY, dir_fd=fd)
+            below = os.open(part, DIRECTORY & ~os.O_NOFOLLOW if at_root else DIRECTORY, dir_fd=fd)
             os.close(fd)
             fd, at_root = below, False
     except BaseException:
@@ -61,16 +64,8 @@ def write_whole(folder: int, name: str, data: bytes, *, durable: bool = False) -
         durable: fsynced, and its name too, when this returns.
     """
     temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+        write_new(folder, temporary, data, durable=durable)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -80,31 +75,37 @@ def write_whole(folder: int, name: str, data: bytes, *, durable: bool = False) -
         os.fsync(folder)
 
 
+def write_new(folder: int, name: str, data: bytes, *, durable: bool = False) -> None:
+    """Create a file of this content, 0600. Raises OSError; FileExistsError where something has its name.
+
+    Args:
+        folder: descriptor of its directory. durable: its content is fsynced, its name is not.
+    """
+    fd = os.open(name, NEW, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def read_whole(folder: int, name: str, bytes_max: int) -> bytes | None:
     """A regular file's content; None where it is none, is too long or cannot be read. Never waits (a FIFO's writer)."""
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        data = read_regular(name, bytes_max, at=folder)
     except OSError:
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        data = b""
-        while len(data) <= bytes_max and (more := os.read(fd, bytes_max + 1 - len(data))):
-            data += more
-        return data if len(data) <= bytes_max else None
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    return data if len(data) <= bytes_max else None
 
 
 def make_sure(folder: int, name: str) -> None:
     """See that a regular file of that name exists; a link there is taken away. Not durable yet. Raises OSError."""
     for _ in range(2):
         with contextlib.suppress(FileExistsError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(name, flags, 0o600, dir_fd=folder))
+            write_new(folder, name, b"")
         kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if stat.S_ISREG(kind):
             return

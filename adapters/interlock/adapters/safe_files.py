@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from interlock.adapters.private_files import DIRECTORY, write_new
+from interlock.adapters.small_files import SAFE, read_at_most
 
 TICK_NS = 10_000_000  # the clock of file times may be so far behind
 
@@ -127,10 +128,8 @@ def read_file(found: Found, at: int, bytes_max: int) -> bytes:
         Exchanged: it is not what was looked at any more, or was written to while it was read.
         Unsafe: it cannot be read.
     """
-    if found.why_not:
-        raise Unsafe(found.why_not)
     try:
-        fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+        fd = _open(found, at, os.O_RDONLY)
     except OSError as error:
         if error.errno in {errno.ENOENT, errno.ELOOP, errno.ENXIO}:  # it was a regular file a moment ago
             raise Exchanged("it was exchanged while it was looked at") from None
@@ -138,9 +137,7 @@ def read_file(found: Found, at: int, bytes_max: int) -> bytes:
     try:
         if not _is_still(found, os.fstat(fd)):
             raise Exchanged("it was exchanged while it was looked at")
-        data = b""
-        while len(data) < bytes_max and (chunk := os.read(fd, bytes_max - len(data))):
-            data += chunk
+        data = read_at_most(fd, bytes_max)
         if not _is_still(found, os.fstat(fd)):
             raise Exchanged("it was written to while it was read")
         return data
@@ -153,27 +150,21 @@ def read_file(found: Found, at: int, bytes_max: int) -> bytes:
 def open_regular(name: str, at: int, flags: int) -> int:
     """Open a regular file with one name, ours, for more than one look; the caller closes it. Raises Unsafe, OSError."""
     found = look_at(name, at)
-    if found is None or found.why_not:
-        raise Unsafe(found.why_not if found is not None else "it is not there")
-    fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
-    opened = os.fstat(fd)
-    why_not = _why_not(opened)
-    if why_not or (opened.st_ino, opened.st_dev) != (found.inode, found.device):
-        os.close(fd)
-        raise Unsafe(why_not or "it was exchanged while it was looked at")
-    return fd
+    if found is None:
+        raise Unsafe("it is not there")
+    return _open(found, at, flags)
 
 
 def last_byte(found: Found, at: int) -> bytes:
     """The last byte of a regular file; b"" where there is none or it cannot be read."""
-    if found.why_not or not found.size:
+    if not found.size:
         return b""
     try:
-        fd = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
-    except OSError:
+        fd = _open(found, at, os.O_RDONLY)
+    except (OSError, Unsafe):
         return b""
     try:
-        return os.pread(fd, 1, found.size - 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        return os.pread(fd, 1, found.size - 1)
     except OSError:
         return b""
     finally:
@@ -182,22 +173,11 @@ def last_byte(found: Found, at: int) -> bytes:
 
 def write_file(name: str, data: bytes, through: int, into: int) -> None:
     """Put a file there whole: written in one directory, renamed into the other. Raises OSError."""
-    fd = -1
-    for _ in range(2):
-        try:
-            fd = os.open(
-                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=through
-            )
-            break
-        except FileExistsError:  # left by one that was killed as it wrote
-            os.unlink(name, dir_fd=through)
-    if fd < 0:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
     try:
-        while data:
-            data = data[os.write(fd, data) :]
-    finally:
-        os.close(fd)
+        write_new(through, name, data)
+    except FileExistsError:  # left by one that was killed as it wrote
+        os.unlink(name, dir_fd=through)
+        write_new(through, name, data)
     os.rename(name, name, src_dir_fd=through, dst_dir_fd=into)
 
 
@@ -215,6 +195,18 @@ def _is_still(found: Found, opened: os.stat_result) -> bool:
 
 def _found(name: str, said: os.stat_result) -> Found:
     return Found(name, said.st_mtime_ns, said.st_ctime_ns, said.st_size, said.st_ino, said.st_dev, _why_not(said))
+
+
+def _open(found: Found, at: int, flags: int) -> int:
+    """Open what was looked at, and nothing else. Raises OSError; Unsafe where it may not be read; Exchanged."""
+    if found.why_not:
+        raise Unsafe(found.why_not)
+    fd = os.open(found.name, flags | SAFE | os.O_NOFOLLOW, dir_fd=at)
+    opened = _found(found.name, os.fstat(fd))
+    if opened.why_not or (opened.inode, opened.device) != (found.inode, found.device):
+        os.close(fd)
+        raise Exchanged("it was exchanged while it was looked at")
+    return fd
 
 
 def _why_not(found: os.stat_result) -> str:

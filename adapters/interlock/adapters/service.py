@@ -199,7 +199,6 @@ class Service:
             supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor), self._repositories
         )
         router = Router(supervisor, desk)
-        desk.joiner = router
         desk.copy = partial(SqliteCopy, self._home)
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         supervisor.mail = self._post_office = PostOffice(self._home.root, self._door)

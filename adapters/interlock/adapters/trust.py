@@ -15,6 +15,7 @@ from typing import Any
 
 from interlock.adapters.git import place_of
 from interlock.adapters.paths import Home
+from interlock.adapters.private_files import write_whole
 from interlock.adapters.small_files import read_regular
 from interlock.coordinator.repositories import Place, Stamp, Trusted
 from interlock.coordinator.toml_values import ConfigError
@@ -61,40 +62,33 @@ class LocalRepositories:
 
     def trust(self, entry: Trusted) -> None:
         """Take a person's word; an earlier one about the same repository is replaced. Raises ConfigError, OSError."""
-        with self._alone():
+        with self._alone() as folder:
             others = [each for each in self.trusted() if each.id != entry.id]
             if len(others) >= REPOSITORIES_TRUSTED_MAX:
                 raise ConfigError(f"{len(others)} repositories are trusted, no more can be: bus forget --gone")
-            self._write([*others, entry])
+            self._write(folder, [*others, entry])
 
     def distrust(self, ids: Iterable[str]) -> None:
         """Take it back. Raises ConfigError, OSError."""
-        with self._alone():
+        with self._alone() as folder:
             gone = set(ids)
-            self._write([each for each in self.trusted() if each.id not in gone])
+            self._write(folder, [each for each in self.trusted() if each.id not in gone])
 
-    def _write(self, entries: list[Trusted]) -> None:
+    def _write(self, folder: int, entries: list[Trusted]) -> None:
         rows = [{"id": e.id, "common": e.common, "file": e.file, "sha256": e.sha256, "at": e.at} for e in entries]
         text = json.dumps({"version": VERSION, "repositories": rows}, indent=1) + "\n"
-        fresh = self.store.with_name(f".{NAME}.{os.urandom(6).hex()}")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(fresh, self.store)
-        except OSError:
-            fresh.unlink(missing_ok=True)
-            raise
+            write_whole(folder, NAME, text.encode(), durable=True)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.store)) from None
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Two people at two terminals do not lose each other's word."""
+    def _alone(self) -> Iterator[int]:
+        """The folder of the store. Two people at two terminals do not lose each other's word."""
         folder = os.open(self.store.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
+            yield folder
         finally:
             os.close(folder)
 

@@ -3,16 +3,16 @@
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from interlock.coordinator import views
+from interlock.coordinator.board import Board
 from interlock.coordinator.forgetting import forget
 from interlock.coordinator.identify import Found, identify
 from interlock.coordinator.ids import new_id
+from interlock.coordinator.joining import Joining
 from interlock.coordinator.log_care import back_up, verify
-from interlock.coordinator.mail import NoFolder
 from interlock.coordinator.naming import Names
 from interlock.coordinator.repositories import NoRepositories, Repositories
 from interlock.coordinator.session import Frame, Session
@@ -27,14 +27,12 @@ from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
 from interlock.protocol.envelope import Envelope, Hello, wire_time
 from interlock.protocol.identity import Presence
-from interlock.protocol.inbox import Ack, Deliver, Letter, state_of
+from interlock.protocol.inbox import Ack
 from interlock.protocol.limits import (
-    INBOX_BYTES_A_CALL,
-    INBOX_MESSAGES_A_CALL,
     NOTICES_A_COMMAND,
     PURPOSE_CHARACTERS_MAX,
 )
-from interlock.protocol.messages import NEWS, FromBus, Joined, Left, Refused, Text, tag_of
+from interlock.protocol.messages import NEWS, FromBus, Left, Refused, tag_of
 from interlock.protocol.names import why_not_launch
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Admit, Recover, Revoke, Sync
@@ -43,18 +41,9 @@ from interlock.protocol.resource_state import UnitState
 _controls = msgspec.json.Decoder(Control)
 
 
-class Joiner(Protocol):
-    """The part of the router that the desk needs."""
-
-    def join(
-        self, session: Session, name: str, *, pid: int = 0, takeover: bool = False, files: bool = False
-    ) -> Awaitable[FromBus]: ...
-
-
 class Desk:
     """One per bus. Args: version, home: for PING. go_down: called once with whether servers stop too."""
 
-    joiner: Joiner
     copy: Callable[[], Copy]  # where a backup goes
 
     def __init__(
@@ -67,6 +56,8 @@ class Desk:
         self._version = version
         self._home = home
         self._go_down = go_down
+        self.joining = Joining(supervisor)
+        self.board = Board(supervisor, self.names, self.tickets, version)
         self._told: set[str] = set()  # agents that have heard of the recovery
 
     def welcome(self, session: Session, hello: Hello) -> control.Welcome:
@@ -131,11 +122,11 @@ class Desk:
                 at_ms = self._supervisor.clock.wall_ms()
                 return back_up(self._supervisor.journal, self.copy(), session, at_ms, say)
             case control.AskHealth():
-                say(self._health())
+                say(self.board.health())
             case control.AskStatus(resource):
-                say(self._status(session, resource))
+                say(self.board.status(session, resource))
             case control.AskAgents():
-                say(self._agents())
+                say(self.board.agents())
             case control.Tail():
                 key = self.names.resolve(question.resource, session) if question.resource else ""
                 if session.reads_log:
@@ -145,7 +136,7 @@ class Desk:
                     session.asked(message_id)
                     self._supervisor.spawn(self._tail, session, message_id, question, key)
             case control.AskLogs(resource, unit):
-                say(self._logs(session, resource, unit))
+                say(self.board.logs(session, resource, unit))
             case control.GoDown(stop_servers):
                 say(control.GoingDown(self._supervisor.pid))
                 self._go_down(stop_servers)
@@ -158,7 +149,7 @@ class Desk:
             case control.JoinBus():
                 return self._join(session, message_id, question)
             case control.AskReceipt(id_):
-                say(self._receipt(id_))
+                say(self.board.receipt(id_))
             case _ if not session.agent:
                 say(session.nobody)
             case _ if self._is_past(session):
@@ -171,7 +162,7 @@ class Desk:
             case control.LeaveBus():
                 return self._leave(session, message_id)
             case control.ReadInbox(last):
-                say(self._inbox(session.agent, last))
+                say(self.board.inbox(session.agent, last))
             case control.AckMessages(ids):
                 self._supervisor.heard(session.agent)
                 return self._ask(session, message_id, INBOX + session.agent, lambda id_: Ack(ids, id_))
@@ -199,92 +190,7 @@ class Desk:
         agent = self._supervisor.world.registry.living(session.agent)
         return agent is not None and 0 < session.incarnation < agent.incarnation
 
-    # --- answers ----------------------------------------------------------------------------
-    def status_text(self, session: Session, resource: str) -> Text:
-        """The answer to a STATUS message."""
-        keys = [self.names.resolve(resource, session)] if resource else self._shown()
-        now_ms = self._supervisor.clock.wall_ms()
-        shown = [(key, resource or self.names.shown(key, session)) for key in keys]
-        lines = [views.summary_line(self.tickets.resource(key), name, now_ms) for key, name in shown]
-        return Text("\n".join(lines) or "no resource is declared or in use")
-
-    def _inbox(self, agent: str, last: int) -> control.InboxReply:
-        inbox, now_ms = self._supervisor.world.inbox(agent), self._supervisor.clock.wall_ms()
-        if last:
-            letters = sorted([*inbox.acked.values(), *inbox.unread.values()], key=lambda each: each.at_ms)[-last:]
-            return control.InboxReply(tuple(views.letter_view(each, now_ms) for each in letters))
-        shown: list[Letter] = []
-        size = 0
-        for letter in inbox.unread.values():
-            size += len(format_answer(letter.body).encode("utf-8", "replace"))
-            if shown and (len(shown) == INBOX_MESSAGES_A_CALL or size > INBOX_BYTES_A_CALL):
-                break
-            shown.append(letter)
-        if any(not letter.delivered for letter in shown):
-            self._supervisor.tell(INBOX + agent, Deliver(tuple(letter.id for letter in shown)))
-        return control.InboxReply(
-            tuple(views.letter_view(each, now_ms) for each in shown), len(inbox.unread) - len(shown)
-        )
-
-    def _receipt(self, id_: str) -> control.ReceiptReply | Refused:
-        for agent, inbox in self._supervisor.world.inboxes.items():
-            letter = inbox.find(id_)
-            if letter is not None:
-                return control.ReceiptReply(id_, agent, state_of(letter), letter)
-        return Refused(
-            Code.TARGET_ENDED, f"no message {id_} is known here, or it was read long ago: bus tail has the log"
-        )
-
-    def _status(self, session: Session, called: str) -> control.StatusReply | Refused:
-        keys = [self.names.resolve(called, session)] if called else self._shown()
-        config, now_ms = self._supervisor.config, self._supervisor.clock.wall_ms()
-        rows = {key: views.status_of(self.tickets.resource(key), key in config.resources, now_ms) for key in keys}
-        return control.StatusReply(tuple(row | self.names.about(key, session) for key, row in rows.items()))
-
-    def _agents(self) -> control.AgentsReply:
-        world, rows = self._supervisor.world, []
-        for agent in world.registry.agents.values():
-            holds, waits_for = views.standing(world, agent.name, self._supervisor.resources_of(agent.name))
-            presence = "gone" if agent.gone else "unknown"
-            if not agent.gone and agent.session:
-                presence = "unknown" if agent.name in world.registry.cut else "alive"
-            elif not agent.gone and agent.process is not None:
-                presence = str(self._supervisor.effects.probe(agent.process))
-            rows.append(
-                {
-                    "agent": agent.name,
-                    "presence": presence,
-                    "bound_to": agent.bound_to,
-                    "worktree": agent.worktree,
-                    "incarnation": agent.incarnation,
-                    "joined_at": wire_time(agent.joined_ms),
-                    "why": agent.why,
-                    "holds": holds,
-                    "waits_for": waits_for,
-                    "unread": len(world.inbox(agent.name).unread),
-                }
-            )
-        return control.AgentsReply(tuple(rows))
-
-    def _health(self) -> control.Health:
-        supervisor = self._supervisor
-        frozen, launches = supervisor.dispatcher.frozen(), tuple(supervisor.world.launches())
-        problem = supervisor.states.problem
-        return control.Health(self._version, supervisor.pid, supervisor.recovery, frozen, problem, launches)
-
-    def _logs(self, session: Session, called: str, unit: str) -> control.LogsReply | Refused:
-        """The log of the unit that is named, else of the asker's own, else of the only one that has any."""
-        keys = [self.names.resolve(called, session)] if called else self._supervisor.resources_of(session.agent)
-        what = called or "what you hold"
-        for key in keys:
-            logs = views.logs_of(self.tickets.resource(key), session.agent, unit)
-            if len(logs) > 1:
-                return Refused(Code.AMBIGUOUS_TARGET, f"say which: --unit {' or --unit '.join(logs)}", called)
-            if logs:
-                return control.LogsReply(self._supervisor.effects.log_path(next(iter(logs.values()))))
-            what += f" unit {unit}" if unit else ""
-        return Refused(Code.TARGET_ENDED, f"nothing runs for {what}: its last log is named in bus tail", called)
-
+    # --- answers that take a moment -----------------------------------------------------------
     async def _tail(self, session: Session, message_id: str, question: control.Tail, key: str) -> None:
         try:
             await tail(
@@ -294,29 +200,8 @@ class Desk:
             session.reads_log = False
             session.answered(message_id)
 
-    # --- answers that take a moment -----------------------------------------------------------
     async def _join(self, session: Session, message_id: str, question: control.JoinBus) -> None:
-        name = question.agent or session.owner or session.worktree.rpartition("/")[2]
-        if not name:
-            why = "give a name: bus join NAME (outside of a git worktree there is no folder to take it from)"
-            self._say(session, message_id, Refused(Code.BAD_MESSAGE, why))
-            return
-        if session.owner not in {"", name}:
-            why = f"this comes through the inbox folder of {session.owner}: it cannot join as {name}"
-            self._say(session, message_id, Refused(Code.CAPABILITY_DENIED, why))
-            return
-        joining = self.joiner.join(session, name, pid=question.pid, takeover=question.takeover, files=question.files)
-        if question.session:
-            joining = self._supervisor.attendance.join(session, name, question.session, joining)
-        body = await joining
-        if isinstance(body, Joined) and question.files:
-            try:
-                body = msgspec.structs.replace(body, folder=self._supervisor.mail.use(name))
-            except NoFolder as error:
-                body = msgspec.structs.replace(body, note=str(error))
-        if isinstance(body, Joined):
-            session.agent, session.how, session.incarnation = body.agent, "joined just now", body.incarnation
-        self._supervisor.say(session, message_id, body)
+        self._supervisor.say(session, message_id, await self.joining.join(session, question))
 
     async def _leave(self, session: Session, message_id: str) -> None:
         body = await self._supervisor.ask(REGISTRY, lambda id_: Leave(session.agent, id_))
@@ -379,11 +264,6 @@ class Desk:
         unread = self._supervisor.world.inbox(agent).unread.values()
         news = [letter for letter in unread if tag_of(letter.body) in NEWS][:NOTICES_A_COMMAND]
         return tuple((each.id, getattr(each.body, "resource", ""), format_answer(each.body)) for each in news)
-
-    def _shown(self) -> list[str]:
-        """Declared resources, and whatever else is in use."""
-        used = [key for key, resource in self._supervisor.world.resources.items() if not resource.is_idle()]
-        return sorted({*self._supervisor.config.resources, *used})
 
 
 def _is_a_persons(question: Control) -> bool:

@@ -4,9 +4,7 @@ It checks what is the same for every message (sender, incarnation, id, rate, nam
 message does: that is the machines' business.
 """
 
-import hashlib
 import re
-import shlex
 from collections.abc import Awaitable
 
 import msgspec
@@ -16,47 +14,36 @@ from interlock.coordinator.actor import Item
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import No
-from interlock.coordinator.records import DEAD
+from interlock.coordinator.reading import read, text_of
+from interlock.coordinator.repeats import Repeats
 from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten
 from interlock.coordinator.supervisor import Supervisor
-from interlock.coordinator.world import INBOX, REGISTRY
+from interlock.coordinator.world import INBOX
 from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
-from interlock.protocol.durations import format_duration
 from interlock.protocol.envelope import Envelope, read_wire_time
-from interlock.protocol.grammar import BadText, checked, parse
-from interlock.protocol.identity import Presence
+from interlock.protocol.grammar import BadText, checked
 from interlock.protocol.inbox import Post
 from interlock.protocol.limits import RESOURCES_LIVE_MAX
 from interlock.protocol.messages import (
     Cancel,
-    Cancelled,
     Extend,
-    Extended,
-    FromBus,
     Grant,
-    Granted,
     Handover,
     Joined,
-    Queued,
     Refused,
     Release,
-    Released,
     Request,
-    Restart,
     Sent,
     Status,
-    ToCoordinator,
 )
 from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest, why_not_agent
-from interlock.protocol.registry import Agent, Join
+from interlock.protocol.registry import Agent
 from interlock.protocol.resource_commands import Mail
-from interlock.protocol.resource_state import UnitState, find_ticket, unit_of
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,63}")
-_bodies = msgspec.json.Decoder(ToCoordinator)
 
 
 class Router:
@@ -66,6 +53,7 @@ class Router:
         self._supervisor = supervisor
         self._desk = desk
         self._names = desk.names
+        self._repeats = Repeats(supervisor, desk.tickets)
         self._rate = rates.of_agents(supervisor.clock)
         self._pair_rate = rates.of_pairs(supervisor.clock)
 
@@ -117,7 +105,7 @@ class Router:
 
     async def _join_first(self, session: Session, envelope: Envelope, sender: str, message_id: str) -> None:
         """The first message from a new name, or from one that is gone, joins it."""
-        body = await self.join(session, sender)
+        body = await self._desk.joining.register(session, sender)
         if isinstance(body, Refused):
             raise No(Code(body.code), body.why)
         if isinstance(body, Joined):
@@ -139,38 +127,6 @@ class Router:
             raise No(Code.CAPABILITY_DENIED, f"this session is {only}'s: it cannot speak as {sender}")
         return sender
 
-    async def join(
-        self, session: Session, name: str, *, pid: int = 0, takeover: bool = False, files: bool = False
-    ) -> FromBus:
-        """Register a name, bound to what its caller runs under."""
-        supervisor = self._supervisor
-        bound = session.caller.bind_to(pid) if pid else session.caller.binding(supervisor.config.hosts)
-        if takeover and session.claimed:
-            return Refused(Code.CAPABILITY_DENIED, "a name is not taken over through a file: do it outside the sandbox")
-        if pid == 1:
-            return Refused(Code.BAD_MESSAGE, "process 1 is everybody's ancestor: bind to a process of your own")
-        if pid and bound is None:
-            return Refused(Code.BAD_MESSAGE, f"there is no process {pid} to bind to")
-        program = session.program == name
-        if program and not pid:
-            bound = session.caller.itself()
-        known = supervisor.world.registry.living(name)
-        presence, ours = Presence.UNKNOWN, False
-        if known is not None and known.process is not None:
-            presence = supervisor.effects.probe(known.process)
-            ours = program and known.process in session.caller.ancestors()
-        process, label = bound if bound is not None else (None, "a session of its own" if program else "")
-        secret = session.secret if program and process is None else ""
-        join = Join(
-            name, process, label, session.worktree, takeover, presence,
-            session=secret, program=program, ours=ours, idle=not supervisor.resources_of(name), files=files,
-        )  # fmt: skip
-        body = await supervisor.ask(REGISTRY, lambda id_: msgspec.structs.replace(join, id=id_))
-        if isinstance(body, Joined) and not body.bound_to:
-            wait = format_duration(3 * supervisor.config.poll_every)
-            body = msgspec.structs.replace(body, note=f"if you vanish, others wait up to {wait}")
-        return body
-
     def _not_of_the_past(self, session: Session, envelope: Envelope, sender: str) -> None:
         """A message that carries an older incarnation changes nothing."""
         meant = envelope.incarnation or session.incarnation
@@ -184,12 +140,12 @@ class Router:
         to = self._known(envelope.to).name
         text = " ".join(envelope.args) if envelope.args is not None else envelope.text
         if text is None and bytes(envelope.body):
-            text = _text_of(envelope.body)
+            text = text_of(envelope.body)
         if not text or "\0" in text:
             raise No(Code.BAD_MESSAGE, f"the message {'holds a NUL' if text else 'is empty'}: send an agent a text")
         if not self._pair_rate.take(f"{sender}>{to}"):
             raise No(Code.RATE_LIMITED, f"more than 10 messages a second to {to}: wait a second, then send again")
-        digest = self._fresh(message_id, f"{sender}>{to}", text)
+        digest = self._repeats.digest(message_id, f"{sender}>{to}", text)
         if message_id in self._supervisor.world.ids and self._supervisor.world.inbox(to).find(message_id) is None:
             self._supervisor.say(session, message_id, Sent(to, message_id, "acked"))  # read so long ago that it is gone
             return
@@ -216,11 +172,11 @@ class Router:
     def _to_coordinator(
         self, session: Session, envelope: Envelope, sender: str, message_id: str
     ) -> Awaitable[None] | None:
-        message = _read(envelope)
+        message = read(envelope)
         content = msgspec.json.encode(message)
-        digest = self._fresh(message_id, f"{sender}>{COORDINATOR}", content.decode())
+        digest = self._repeats.digest(message_id, f"{sender}>{COORDINATOR}", content.decode())
         if isinstance(message, Status):
-            self._supervisor.say(session, message_id, self._desk.status_text(session, message.resource))
+            self._supervisor.say(session, message_id, self._desk.board.status_text(session, message.resource))
             return None
         if isinstance(message, Grant) and session.claimed:
             raise No(Code.CAPABILITY_DENIED, "a file cannot carry GRANT, for it only says whose it is: use bus send")
@@ -243,7 +199,9 @@ class Router:
             body = self._request(body, called, key, session)
             worktree = self._names.may_ask(key, called, session, sender, message_id, body.worktree)
             body = msgspec.structs.replace(body, worktree=worktree)
-        if message_id in self._supervisor.world.ids and self._done_before(session, message_id, sender, called, body):
+        again = message_id in self._supervisor.world.ids
+        if again and (answer := self._repeats.what_became(message_id, sender, called, body)) is not None:
+            self._supervisor.say(session, message_id, answer)
             return None
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
@@ -285,41 +243,6 @@ class Router:
             body, worktree=real or body.worktree, process=ancestors[0] if ancestors else None
         )
 
-    # --- ids --------------------------------------------------------------------------------
-    def _fresh(self, message_id: str, way: str, content: str) -> str:
-        """The digest of a message; the same id with other content is refused."""
-        digest = hashlib.blake2b(f"{way}\0{content}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        known = self._supervisor.digest_of(message_id)
-        if known == DEAD + digest:
-            raise No(Code.INTERNAL, "that message met a fault of the bus itself, and is not tried again: read the log")
-        if known not in {None, digest}:
-            raise No(Code.ID_CONFLICT, f"another message with the id {message_id} was taken in before: use a new one")
-        return digest
-
-    def _done_before(self, session: Session, message_id: str, sender: str, called: str, body: ToCoordinator) -> bool:
-        """The same message again: it is never done again, and is answered with what is true now."""
-        resource = self._supervisor.world.resource(getattr(body, "resource", called))
-        answer: FromBus | None = None
-        match body:
-            case Request():
-                if find_ticket(resource, message_id) == (None, None) and message_id not in resource.ended:
-                    # It may have joined a ticket that its agent had: then that is what became of it.
-                    answer = self._desk.tickets.truth(sender, resource.key, called)
-                    if not isinstance(answer, Granted | Queued):
-                        answer = Refused(Code.TARGET_ENDED, "that request ended a while ago: ask anew", called)
-            case Release() | Handover():
-                answer = Released(called, resource.key, getattr(body, "fence", 0))
-            case Cancel():
-                answer = Cancelled(called, resource.key, body.request_id)
-            case Extend() if (unit := unit_of(resource, sender)) is not None and unit.state is UnitState.HELD:
-                left_ms = max(0, unit.until_ms - self._supervisor.clock.wall_ms()) if unit.until_ms else 0
-                answer = Extended(called, resource.key, unit.fence, left_ms)
-            case Restart() | Extend():
-                answer = self._desk.tickets.truth(sender, resource.key, called)
-        if answer is not None:
-            self._supervisor.say(session, message_id, answer)
-        return answer is not None
-
     def _deliver(self, session: Session, address: str, item: Item, *, urgent: bool = False) -> None:
         supervisor = self._supervisor
         session.asked(item.id)
@@ -338,37 +261,3 @@ def _counted_for(session: Session, envelope: Envelope) -> str:
     only = session.owner or session.agent
     named = envelope.sender if why_not_agent(envelope.sender) is None else ""
     return only or named or f"session {id(session)}"
-
-
-def _read(envelope: Envelope) -> ToCoordinator:
-    """The message in an envelope: its body, its text, or the words of a command line."""
-    if bytes(envelope.body):
-        try:
-            message = _bodies.decode(envelope.body)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise No(Code.BAD_MESSAGE, f"no message to the coordinator: {error}") from None
-        if any("\0" in each for each in msgspec.structs.astuple(message) if isinstance(each, str)):
-            raise No(Code.BAD_MESSAGE, "a message cannot hold a NUL character")
-        return checked(message) if isinstance(message, Request | Extend) else message
-    if envelope.args is not None:
-        return parse(_line_of(envelope.args))
-    if envelope.text is None:
-        raise No(Code.BAD_MESSAGE, "an envelope holds text or body")
-    return parse(envelope.text)
-
-
-def _line_of(words: list[str]) -> str:
-    """The words of a command line as one text: a single one is the text, several are its fields."""
-    if len(words) == 1:
-        return words[0]
-    head = 3 if words and words[0].upper() == "REQUEST" else 2
-    fields = [words[0], *(shlex.quote(word) for word in words[1:head])] if words else []
-    return " ".join(fields) + (" " + " ".join(words[head:]) if len(words) > head else "")
-
-
-def _text_of(body: msgspec.Raw) -> str | None:
-    """The text of a message to an agent that came as a body."""
-    try:
-        return msgspec.json.decode(body, type=dict[str, str]).get("text")
-    except msgspec.MsgspecError:
-        return None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from interlock.coordinator.states import StateFacts
+from interlock.protocol.answers import one_line
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.limits import STATE_FILE_BYTES_MAX, STATE_FILE_TICKETS_MAX
@@ -116,6 +117,4 @@ def _state(unit: Unit) -> str:
 
 def _plain(text: str, characters: int = 120) -> str:
     """One line, of visible characters, without a meaning in Markdown."""
-    joined = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-    short = joined if len(joined) <= characters else f"{joined[: characters - 1]}…"
-    return short.translate(_MARKS)
+    return one_line(text, characters).translate(_MARKS)

@@ -12,9 +12,14 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() and c != "\\" else _escaped(c) for c in text)
 
 
+def unhidden(text: str) -> str:
+    """The same, with backslashes as they are: to be read, not to be undone."""
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
 def one_sentence(text: str) -> str:
     """A sentence that quotes what somebody else wrote: on one line, nothing hidden, not endless. Backslashes stay."""
-    shown = "".join(c if c.isprintable() else _escaped(c) for c in text)
+    shown = unhidden(text)
     return shown if len(shown) <= SENTENCE_CHARACTERS else shown[: SENTENCE_CHARACTERS - 1] + "…"
 
 

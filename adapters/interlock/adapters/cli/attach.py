@@ -20,6 +20,7 @@ def command(
     """Look at the window of a server that has terminal = "tmux". C-b d leaves it; closing it ends the server."""
     from interlock.adapters.cli.logs import log_of
     from interlock.adapters.cli.output import say_json
+    from interlock.adapters.cli.person import must_be_a_person
     from interlock.adapters.paths import find_home
     from interlock.adapters.terminals import attach_command, window_socket
 
@@ -36,8 +37,7 @@ def command(
     if print_only:
         say_out(line)
         return 0
-    if not (os.isatty(0) and os.isatty(1)):
-        raise Failure(64, f"that needs a terminal: in one, run bus attach, or {line}")
+    must_be_a_person(f"that needs a terminal: in one, run bus attach, or {line}", shown_on=1, exit_code=64)
     say_err(line)
     sys.stdout.flush()
     environment = {name: value for name, value in os.environ.items() if name not in {"TMUX", "TMUX_PANE"}}

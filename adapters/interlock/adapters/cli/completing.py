@@ -11,6 +11,7 @@ from typing import Any
 from interlock.adapters.cli import options
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.homes import home_root
+from interlock.adapters.lock_facts import NAME, lock_facts
 
 ANSWER_S = 0.5  # a person waits with a finger on the key
 REPLY_BYTES_MAX = 16 * 1024 * 1024
@@ -130,8 +131,8 @@ def _ask(root: str, question: str) -> dict[str, Any]:
     """
     from interlock.adapters.cli.connection import connect
 
-    with open(os.path.join(root, "bus.lock"), "rb") as file:
-        os.kill(int(json.load(file)["pid"]), 0)  # where nobody is, connecting could make a service manager start one
+    pid = int(lock_facts(os.path.join(root, NAME))["pid"])
+    os.kill(pid, 0)  # where nobody is, connecting could make a service manager start one
     with connect(root) as connection:
         connection.settimeout(ANSWER_S)
         asked = {"to": "supervisor", "id": "complete", "body": {"type": question}}

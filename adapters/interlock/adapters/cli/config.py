@@ -216,9 +216,10 @@ def _trust(path: str) -> int:
 
 def _show_and_ask(lines: list[str], say: Any) -> None:
     """Show all of it and take a person's word. Raises Failure 77 where there is none."""
-    if not os.isatty(0) or not os.isatty(2 if say is say_err else 1):
-        why = "trusting is for a person at a terminal, who has read what would run: run it in one"
-        raise Failure(77, why, "CAPABILITY_DENIED")
+    from interlock.adapters.cli.person import must_be_a_person
+
+    why = "trusting is for a person at a terminal, who has read what would run: run it in one"
+    must_be_a_person(why, shown_on=2 if say is say_err else 1)
     say("\n".join(lines))
     say("These commands would run as you, in the worktree of whoever is granted the resource. Trust them? [y/N]")
     try:

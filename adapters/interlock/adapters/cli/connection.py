@@ -274,7 +274,7 @@ def _check_owner(directory: str) -> None:
 
 
 def new_id() -> str:
-    """A UUIDv7, without the import of uuid."""
+    """A UUIDv7, as coordinator.ids makes them: the command that a hook runs imports nothing of the coordinator."""
     value = (int(time.time() * 1000) & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62

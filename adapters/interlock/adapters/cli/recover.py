@@ -1,7 +1,5 @@
 """`bus recover`: a person has looked, and confirms that the old use has ended."""
 
-import os
-
 import typer
 
 from interlock.adapters.cli.app import Given
@@ -13,13 +11,12 @@ def command(
 ) -> int:
     """Show why a resource is in doubt; with the code printed there, set it free."""
     from interlock.adapters.cli.asking import ask_bus
-    from interlock.adapters.cli.options import Failure, say_err, say_out
+    from interlock.adapters.cli.options import say_err, say_out
     from interlock.adapters.cli.output import one_line, say_json
+    from interlock.adapters.cli.person import must_be_a_person
 
-    if confirm and not os.isatty(0):
-        raise Failure(
-            77, "recovering is for a person at a terminal, who has looked: run it in one", "CAPABILITY_DENIED"
-        )
+    if confirm:
+        must_be_a_person("recovering is for a person at a terminal, who has looked: run it in one")
     answer = ask_bus("RECOVER", resource=resource, code=confirm)
     if answer["type"] == "EVIDENCE":
         if Given.options.json:

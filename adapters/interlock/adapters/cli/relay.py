@@ -9,7 +9,6 @@ It looks like the socket to `connection.py`: what is said and answered is the sa
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from enum import Enum
 
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.homes import shows_only_folders, socket_path
+from interlock.adapters.lock_facts import NAME, lock_facts
 from interlock.adapters.record_lock import holder, take
 
 ACCEPT_S = 7.0  # the bus looks every 2 s where it is not notified
@@ -164,8 +164,7 @@ OUTSIDE = "start it outside: bus up"
 def standing(root: str) -> Standing:
     """Whether a supervisor runs, as far as its lock file and /proc say. It takes no lock and asks nobody."""
     try:
-        with open(os.path.join(root, "bus.lock"), "rb") as file:
-            facts = json.loads(file.read(4096))
+        facts = lock_facts(os.path.join(root, NAME))
         pid, ticks = int(facts["pid"]), int(facts["start_ticks"])
         boot, namespace = str(facts["boot"]), int(facts["pid_namespace"])
     except FileNotFoundError:

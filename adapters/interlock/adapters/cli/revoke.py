@@ -1,7 +1,5 @@
 """`bus revoke`: a person takes a resource back from whoever has it."""
 
-import os
-
 import typer
 
 from interlock.adapters.cli.app import Given
@@ -16,12 +14,10 @@ def command(
     """Take a resource back. Its owner is told, with your words; a command that runs under it is let finish."""
     from interlock.adapters.cli.asking import body_of
     from interlock.adapters.cli.connection import Connection
-    from interlock.adapters.cli.options import Failure
+    from interlock.adapters.cli.person import must_be_a_person
     from interlock.adapters.cli.short import show
 
-    if not os.isatty(0):
-        why = "revoking is for a person at a terminal: run it in one, or ask its owner to release it"
-        raise Failure(77, why, "CAPABILITY_DENIED")
+    must_be_a_person("revoking is for a person at a terminal: run it in one, or ask its owner to release it")
     with Connection(Given.options) as connection:
         asked = {"type": "REVOKE", "resource": resource, "because": because, "by": _user()}
         frame = connection.ask("supervisor", body={**asked, "unit": unit, "holder": holder})

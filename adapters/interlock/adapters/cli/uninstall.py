@@ -82,12 +82,11 @@ def _use(resource: dict[str, Any]) -> str:
 
 def _ask(home: Home, plan: list[str]) -> None:
     """Raises Failure unless a person says yes."""
+    from interlock.adapters.cli.person import must_be_a_person
     from interlock.adapters.uninstalling import foreign_entries, living_keepers
 
-    if not os.isatty(0):
-        raise Failure(
-            64, f"this would remove {len(plan)} things in {home.root} and beside it: say --yes, or ask at a terminal"
-        )
+    why = f"this would remove {len(plan)} things in {home.root} and beside it: say --yes, or ask at a terminal"
+    must_be_a_person(why, exit_code=64)
     for line in plan:
         say_err(f"  {line}")
     for keeper in living_keepers(home):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from interlock.adapters.cli.connection import new_id
 from interlock.adapters.client.debts import Debt
 from interlock.adapters.client.errors import Refused
 from interlock.adapters.client.grants import Grant
+from interlock.coordinator.ids import new_id
 from interlock.protocol import messages
 from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_duration

@@ -14,7 +14,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from interlock.adapters.cli.connection import new_id
 from interlock.adapters.client.errors import BusError, BusUnavailable, Refused
 from interlock.adapters.client.wire import (
     ANSWER_S,
@@ -29,6 +28,7 @@ from interlock.adapters.client.wire import (
     line_of,
     open_wire,
 )
+from interlock.coordinator.ids import new_id
 from interlock.protocol import control, messages
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import MESSAGE_BYTES_MAX

@@ -17,7 +17,7 @@ from interlock.adapters.project.python import python
 from interlock.coordinator.config import Config
 from interlock.coordinator.repositories import declared
 from interlock.coordinator.toml_values import ConfigError
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import unhidden, visible
 
 NAME = "dev-server"
 OTHERS_SHOWN = 8
@@ -93,14 +93,14 @@ def _text(chosen: Candidate | None, others: list[Candidate]) -> str:
     known = bool(chosen.port)
     port, mark = chosen.port or 3000, "" if known else "# "
     lines += [
-        f"# From {_comment(chosen.source)}",
+        f"# From {unhidden(chosen.source)}",
         f"[resources.{NAME}]",
         'kind = "server"',
         f"start = {toml_string(chosen.start)}  # in your login shell, in the worktree of whoever is granted it",
     ]
     if chosen.prepare:
-        lines.append(f"# prepare = {_comment(toml_string(chosen.prepare))}  # before the start, for a fresh worktree")
-    lines.append(f"# The port: {_comment(chosen.why_port)}." if known else "# The port could not be told: fill it in.")
+        lines.append(f"# prepare = {unhidden(toml_string(chosen.prepare))}  # before the start, for a fresh worktree")
+    lines.append(f"# The port: {unhidden(chosen.why_port)}." if known else "# The port could not be told: fill it in.")
     lines.append(f'{mark}url = "http://localhost:{port}/"  # what GRANTED tells its owner')
     if chosen.own_port:
         lines.append(f"{mark}ports = [{port}]  # free before the start, the server's own after it")
@@ -114,7 +114,7 @@ def _text(chosen: Candidate | None, others: list[Candidate]) -> str:
     lines.append('# start_timeout = "5m"')
     if others:
         lines += ["", "# Also found:"]
-        lines += [f"#   start = {_comment(toml_string(each.start))}  ({_comment(each.source)})" for each in others]
+        lines += [f"#   start = {unhidden(toml_string(each.start))}  ({unhidden(each.source)})" for each in others]
     lines += ["", "# A thing that only one may use at a time needs no command:", "# [resources.test-db]"]
     return "\n".join(lines) + "\n"
 
@@ -143,11 +143,6 @@ def _character(character: str) -> str:
     if 0xD800 <= number <= 0xDFFF:
         return "\N{REPLACEMENT CHARACTER}"
     return character if character.isprintable() else f"\\U{number:08x}"
-
-
-def _comment(text: str) -> str:
-    """What may stand in a comment: one line, nothing hidden."""
-    return "".join(c if c.isprintable() else visible(c) for c in text)
 
 
 def _passes(text: str) -> bool:
