@@ -183,7 +183,7 @@ class Reference:
         self.serve(now)
 
     def serve(self, now: int, asking: str = "", given: int | None = None) -> None:
-        """Whoever is first and there takes the first free unit, or that which is given; then who is waited for is asked."""
+        """Whoever is first and there takes the first free unit, or the one given; who is waited for is asked."""
         while None in self.owners:
             there = [place for place in self.line if not place.absent]
             if not there:
