@@ -265,7 +265,8 @@ def _graced(world: World, command: ResourceCommand, hold: Hold) -> World:
     """Who lives and is revoked has a moment to save what it needs of what runs there."""
     grace_ms = world.resource.definition.revoke_grace_ms
     stands = hold.unit in world.trees and world.resource.unit(hold.unit).step is None
-    if not isinstance(command, Tick | Revoke | WrapperGone) or not stands or not grace_ms:
+    ends = isinstance(command, Tick | Revoke) or (isinstance(command, WrapperGone) and not hold.run)
+    if not ends or not stands or not grace_ms:
         return world
     return replace(world, grace={**world.grace, hold.unit: world.now_ms + grace_ms})
 

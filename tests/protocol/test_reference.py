@@ -96,8 +96,9 @@ class Reference:
                 return "REFUSED"
             self.arrivals += 1
             self.line.append(Place(heir, self.arrivals))
-        self.owners[self.owners.index(owner)] = None
-        self.serve(now)
+        given = self.owners.index(owner)
+        self.owners[given] = None
+        self.serve(now, given=given if not there else None)
         return "RELEASED"
 
     def cancel(self, agent: str, now: int) -> str:
@@ -181,8 +182,8 @@ class Reference:
             owner.poll_due = now + POLL
         self.serve(now)
 
-    def serve(self, now: int, asking: str = "") -> None:
-        """Whoever is first and there takes the first free unit; then whoever is waited for is to be asked."""
+    def serve(self, now: int, asking: str = "", given: int | None = None) -> None:
+        """Whoever is first and there takes the first free unit, or the one given; who is waited for is asked."""
         while None in self.owners:
             there = [place for place in self.line if not place.absent]
             if not there:
@@ -193,7 +194,8 @@ class Reference:
             noticed = first.agent == asking
             if noticed:
                 first.missed = 0
-            self.owners[self.owners.index(None)] = Owner(first, noticed, until)
+            unit, given = self.owners.index(None) if given is None else given, None
+            self.owners[unit] = Owner(first, noticed, until)
         waited = any(not place.absent for place in self.line)
         for owner in self.owners:
             if owner is None:
