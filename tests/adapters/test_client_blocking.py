@@ -26,6 +26,12 @@ with BlockingBus(agent=sys.argv[1]) as bus:
         print([each.state for each in bus.me().tickets], flush=True)
         raise
 """
+LEFT_OPEN = """
+import sys
+from interlock.client import BlockingBus
+bus = BlockingBus(agent=sys.argv[1]).__enter__()
+print(bus.hold(sys.argv[2]).__enter__().fence, flush=True)
+"""
 TYPED = """
 import datetime
 from interlock.client import BlockingBus, BlockingGrant, Bus, Grant, Lost, Message, Queued, Refused
@@ -150,6 +156,13 @@ def test_ctrl_c_inside_gives_it_back(bus: BlockingBus, command: Command) -> None
     assert done.out.splitlines()[-1] == "[]", done
     with bus.hold("machine/ctrl-c-2", timeout="20s") as grant:
         assert not grant.shared
+
+
+def test_a_bus_that_nobody_closed_ends_with_its_program_and_gives_back(bus: BlockingBus, command: Command) -> None:
+    done = command.launch([str(PYTHON), "-c", LEFT_OPEN, "leaves-it-open", "machine/left-open"]).end()
+    assert done.code == 0, done
+    with bus.hold("machine/left-open", timeout="20s") as grant:
+        assert grant.fence > int(done.out)
 
 
 def test_an_error_in_the_block_is_raised_as_it_is(command: Command) -> None:

@@ -1,9 +1,11 @@
 """Each finding of the doctor, on a home that is broken in that one way; and that a whole one has none."""
 
+import contextlib
 import fcntl
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,8 @@ def place() -> Iterator[Home]:
     with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as folder:
         made = Home(Path(os.path.realpath(folder)) / "bus")
         made.create()
-        made.database.write_bytes(b"x" * 4096)
+        with contextlib.closing(sqlite3.connect(made.database)) as database:
+            database.execute("CREATE TABLE records (body)")
         made.lock.write_text(json.dumps({"pid": 4_000_000}))
         yield made
 
@@ -125,6 +128,13 @@ HARMS: list[tuple[str, Callable[[Home], object], str, str]] = [
     ("configuration", lambda p: os.mkfifo(p.config), "no regular file", "${EDITOR:-vi} "),
     ("down", lambda p: p.down.touch(), "was taken down with bus down", "bus up"),
     ("database", lambda p: p.database.write_bytes(b"x"), "is cut short", "bus up --recover"),
+    ("database", lambda p: os.truncate(p.database, 5_000), "is cut short", "bus up --recover"),
+    (
+        "database",
+        lambda p: p.database.write_bytes(b"something else " * 999),
+        "or no database",
+        "bus up --recover",
+    ),
     (
         "database",
         all_of(lambda p: os.truncate(p.database, 0), lambda p: (p.root / "bus.db-wal").write_bytes(b"x")),

@@ -26,21 +26,23 @@ def made(home: Home, name: str, *, days_old: int) -> Path:
 def test_old_leftovers_go_and_what_is_known_or_new_stays(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
-    server = Server("live", KEEPER, "/w", ServerDefinition("run"))
+    server = Server("live-2-abcdef", KEEPER, "/w", ServerDefinition("run"))
     world = World(resources={"machine/x": Resource("machine/x", units=(Unit("", server=server),))})
-    gone = [made(home, "old.jsonl", days_old=2), made(home, "old.log", days_old=40)]
+    gone = [made(home, "old-1-abcdef.jsonl", days_old=2), made(home, "old-1-abcdef.log", days_old=40)]
     stays = [
-        made(home, "live.jsonl", days_old=100),
-        made(home, "live.log", days_old=100),
-        made(home, "new.jsonl", days_old=0),
-        made(home, "recent.log", days_old=29),
+        made(home, "live-2-abcdef.jsonl", days_old=100),
+        made(home, "live-2-abcdef.log", days_old=100),
+        made(home, "new-3-abcdef.jsonl", days_old=0),
+        made(home, "recent-4-abcdef.log", days_old=29),
         made(home, "supervisor.log", days_old=100),
         made(home, "notes.txt", days_old=100),
+        made(home, "of-somebody-else.log", days_old=100),
+        made(home, "of-somebody-else.jsonl", days_old=100),
     ]
     outside = tmp_path / "outside.log"
     outside.write_text("x")
     os.utime(outside, (0, 0))
-    (home.logs / "link.log").symlink_to(outside)
+    (home.logs / "link-5-abcdef.log").symlink_to(outside)
 
     assert sweep(home, world, 30 * DAY_MS) == 2
 

@@ -75,7 +75,7 @@ async def test_snapshot_and_replay_equal_the_lived_world(seed: int, monkeypatch:
         monkeypatch.setattr(journal_module, "SNAPSHOT_EVERY_RECORDS", chance.choice([1, 2, 7, 30, 10_000]))
         bus = Bus(store, config, clock=clock)
         if chance.random() < 0.5:
-            bus.journal._keep_ms = 0
+            bus.journal.keep_ms = 0
         bus.store.on_durable = whole.durable.append
         async with bus.running():
             await converse(bus, chance, 40)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 
+from interlock.adapters.launches import LAUNCH_NAME
 from interlock.adapters.paths import COPY_PREFIX, Home
 from interlock.adapters.survivors import survivors
 from interlock.adapters.terminals import sweep_windows
@@ -25,7 +26,7 @@ def sweep(home: Home, world: World, keep_ms: int) -> int:
         before_s = time.time() - kept_ms / 1000
         for entry in os.scandir(folder):
             name, dot, _ = entry.name.rpartition(suffix)
-            if not dot or name in known or name == "supervisor":
+            if not dot or name in known or not LAUNCH_NAME.fullmatch(name):
                 continue
             with contextlib.suppress(OSError):
                 old = entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before_s

@@ -10,6 +10,8 @@ What this module never does: run a command itself, or stop a tree other than by 
 
 import json
 import os
+import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -39,6 +41,7 @@ from interlock.protocol.identity import Identity
 
 KEEPER = Path(__file__).with_name("keeper") / "__main__.py"
 UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
+LAUNCH_NAME = re.compile(r".+-\d+-[0-9a-f]{6}")  # what `new_launch` makes
 LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
 
 __all__ = [
@@ -65,6 +68,11 @@ __all__ = [
 ]
 
 Stream: TypeAlias = int | IO[bytes] | IO[str] | None
+
+
+def new_launch(whose: str, number: int) -> str:
+    """The id of a new launch: names its result, its log and its window. Args: number: of the step, or a fence."""
+    return f"{whose}-{number}-{secrets.token_hex(3)}"
 
 
 class LaunchFailed(Exception):

@@ -14,6 +14,7 @@ from pathlib import Path
 from interlock.adapters.flock import HomeLock
 from interlock.adapters.homes import short_path
 from interlock.adapters.launch_result import read_result
+from interlock.adapters.launches import LAUNCH_NAME
 from interlock.adapters.paths import Home, is_of_a_home
 from interlock.adapters.process import probe
 from interlock.adapters.small_files import read_regular
@@ -22,10 +23,9 @@ from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STATE_FILE_BYTES_MAX
 from interlock.protocol.names import key_of_state_file
 
-_LAUNCH = r".+-\d+-[0-9a-f]{6}"
 FOLDERS = {  # in a home, made by the bus, and what it writes there
-    "launches": re.compile(rf"{_LAUNCH}\.jsonl.*|[0-9a-f]{{16}}\.probe"),
-    "log": re.compile(rf"(supervisor|launchd)\.log(\.\d+)?|{_LAUNCH}\.log"),
+    "launches": re.compile(rf"{LAUNCH_NAME.pattern}\.jsonl.*|[0-9a-f]{{16}}\.probe"),
+    "log": re.compile(rf"(supervisor|launchd)\.log(\.\d+)?|{LAUNCH_NAME.pattern}\.log"),
     "tmux": re.compile(r"[0-9a-f]{12}(\..*)?"),
     "shared-resources": re.compile(r"\.numbers|\.tmp-[0-9a-f]+"),  # and state files, which say so
     "inboxes": re.compile(r"(?!)"),  # each with what lies in it, see `_is_inbox`

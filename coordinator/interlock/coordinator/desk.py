@@ -243,7 +243,7 @@ class Desk:
             why = "say why: its owner reads it, and the log keeps it"
             self._say(session, message_id, Refused(Code.BAD_MESSAGE, why, question.resource))
             return
-        sender = session.agent or one_line(question.by) or "a person"
+        sender = one_line(question.by) or session.agent or "a person"
         key = self.names.resolve(question.resource, session)
         make = partial(Revoke, sender=sender, because=because, unit=question.unit, holder=question.holder)
         await self._ask(session, message_id, key, make)

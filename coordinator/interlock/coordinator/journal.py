@@ -67,7 +67,7 @@ class Journal:
         self._store = store
         self._states = states or NoStates()
         self._clock = clock
-        self._keep_ms = keep_ms
+        self.keep_ms = keep_ms
         self._pending: deque[Staged] = deque()
         self._wake = anyio.Event()
         self._committed = anyio.Event()
@@ -222,7 +222,7 @@ class Journal:
         if not self._prune_through:
             return
         try:
-            if not await self._store.prune(self._prune_through, self._clock.wall_ms() - self._keep_ms):
+            if not await self._store.prune(self._prune_through, self._clock.wall_ms() - self.keep_ms):
                 self._prune_through = 0
         except NotWritten as error:
             self._prune_through = 0

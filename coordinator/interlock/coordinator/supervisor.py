@@ -108,6 +108,7 @@ class Supervisor:
     def reconfigure(self, config: Config) -> None:
         """Take a changed configuration; each resource applies it when it is next free."""
         before, self.config = self.config, config
+        self.journal.keep_ms = config.keep
         for key in dict.fromkeys([*before.resources, *config.resources]):
             self.define(key)
 

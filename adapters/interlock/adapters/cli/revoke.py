@@ -19,7 +19,7 @@ def command(
 
     must_be_a_person("revoking is for a person at a terminal: run it in one, or ask its owner to release it")
     with Connection(Given.options) as connection:
-        asked = {"type": "REVOKE", "resource": resource, "because": because, "by": _user()}
+        asked = {"type": "REVOKE", "resource": resource, "because": because, "by": Given.options.name or _user()}
         frame = connection.ask("supervisor", body={**asked, "unit": unit, "holder": holder})
         body_of(frame)
         show(frame, Given.options)
@@ -27,7 +27,7 @@ def command(
 
 
 def _user() -> str:
-    """Whoever sits there, for the owner and the log."""
+    """Whoever sits there: that a terminal stands in an agent's worktree makes nobody that agent."""
     import getpass
 
     try:

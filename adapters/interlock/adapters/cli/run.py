@@ -173,9 +173,9 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
     import anyio
     import msgspec
 
-    from interlock.adapters.launches import Ended, Gone, LaunchFailed, LaunchSpec, start_keeper
+    from interlock.adapters.launches import Ended, Gone, LaunchFailed, LaunchSpec, new_launch, start_keeper
 
-    launch = f"run-{granted['fence']}-{secrets.token_hex(3)}"
+    launch = new_launch("run", granted["fence"])
     spec = LaunchSpec(
         argv=tuple(words),
         cwd=os.getcwd(),

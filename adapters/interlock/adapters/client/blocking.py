@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from interlock.adapters.client.bus import Bus, Directory
 from interlock.adapters.client.durations import Duration, to_seconds
@@ -146,7 +148,7 @@ class BlockingBus:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal("asyncio", name="interlock"))
+            self._portal = stack.enter_context(_loop_in_a_thread())
             stack.enter_context(self._portal.wrap_async_context_manager(self._bus))
             self._stack = stack.pop_all()
         return self
@@ -280,3 +282,38 @@ async def _within(wait: Callable[[], Awaitable[str]], timeout_s: float | None) -
     with anyio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
         return await wait()
     return ""
+
+
+@contextlib.contextmanager
+def _loop_in_a_thread() -> Iterator[BlockingPortal]:
+    """An event loop, and the way into it.
+
+    The thread is a daemon, which anyio's own is not: a bus that nobody closed (in a notebook, say) would keep the
+    interpreter from ending, and what it holds from being given back.
+    """
+    ready: Future[BlockingPortal] = Future()
+
+    async def serve() -> None:
+        async with BlockingPortal() as portal:
+            ready.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    def run() -> None:
+        try:
+            anyio.run(serve, backend="asyncio")
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    thread = threading.Thread(target=run, name="interlock", daemon=True)
+    thread.start()
+    portal = ready.result()
+    failed = True
+    try:
+        yield portal
+        failed = False
+    finally:
+        if not sys.is_finalizing():  # then the thread stands still already, and would never answer
+            portal.call(portal.stop, failed)
+            thread.join()

@@ -10,7 +10,8 @@ from interlock.adapters.paths import is_of_a_home
 from interlock.adapters.state_folder import StateFolder
 
 FOREIGN_NAMED_MAX = 8
-DATABASE_BYTES_MIN = 512  # SQLite's smallest page
+DATABASE_HEADER_BYTES = 100
+DATABASE_MAGIC = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html, the header
 
 
 def folders(scene: Scene) -> Iterator[Finding]:
@@ -70,7 +71,7 @@ def configuration(scene: Scene) -> Iterator[Finding]:
 
 def database(scene: Scene) -> Iterator[Finding]:
     """As far as can be told from outside: only the supervisor opens it."""
-    if scene.asked is not None:
+    if scene.asked is not None or scene.lock_pid:
         return
     home = scene.home
     found, log = _lstat(home.database), _lstat(Path(f"{home.database}-wal"))
@@ -81,8 +82,9 @@ def database(scene: Scene) -> Iterator[Finding]:
     elif is_empty and _has_state(scene):
         what = f"{home.database} is empty or gone: the next start recovers from {home.states.name}/, and grants nothing"
         yield Finding("database", what, "put its backup back, or: bus up")
-    elif found is not None and stat.S_ISREG(found.st_mode) and 0 < found.st_size < DATABASE_BYTES_MIN:
-        yield Finding("database", f"{home.database} is cut short", "put its backup back, or: bus up --recover")
+    elif found is not None and stat.S_ISREG(found.st_mode) and not _is_whole(home.database, found.st_size):
+        what = f"{home.database} is cut short, or no database"
+        yield Finding("database", what, "put its backup back, or: bus up --recover")
 
 
 def state_files(scene: Scene) -> Iterator[Finding]:
@@ -101,6 +103,20 @@ def state_files(scene: Scene) -> Iterator[Finding]:
     if scene.asked is not None and scene.asked.health["state_files"]:
         what = f"{scene.asked.health['state_files']}: after a loss of the database less would be known"
         yield Finding("state_files", what, f"ls -la {home.states}")
+
+
+def _is_whole(database: Path, size: int) -> bool:
+    """Its first page says what it is, and how many pages there are. Nobody has it open: no supervisor runs."""
+    try:
+        with open(database, "rb") as file:
+            header = file.read(DATABASE_HEADER_BYTES)
+    except OSError:
+        return True  # that it cannot be read is said elsewhere
+    if len(header) < DATABASE_HEADER_BYTES or not header.startswith(DATABASE_MAGIC):
+        return False
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    return size >= pages * (65_536 if page == 1 else page)
 
 
 def _lstat(path: Path) -> os.stat_result | None:

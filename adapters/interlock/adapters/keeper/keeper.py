@@ -123,7 +123,8 @@ class Keeper:
             self.start(spec)
         except (OSError, ValueError, IndexError) as error:
             code = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
-            self.report.say("ended", code=code, signal=None, left=0, error=f"{type(error).__name__}: {error}")
+            why = getattr(error, "strerror", "") or str(error)
+            self.report.say("ended", code=code, signal=None, left=0, error=f"{type(error).__name__}: {why}")
         else:
             if self.window is None:
                 detach_output()

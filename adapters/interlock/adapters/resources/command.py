@@ -9,7 +9,6 @@ call one ended while something of it lives.
 """
 
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from interlock.adapters.launch_result import LaunchResult, read_result
-from interlock.adapters.launches import LaunchFailed, LaunchSpec, reap, start_keeper
+from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import marked, probe, wait_gone
 from interlock.adapters.readiness import last_lines
@@ -123,7 +122,7 @@ class CommandSteps:
         order = running.order
         if not Path(order.worktree).is_dir():  # noqa: ASYNC240 - one stat of a local directory
             raise StepFailed(f"the worktree {order.worktree}, in which its {order.kind} would run, is gone")
-        launch = f"{short_name(key)}-{order.step}-{secrets.token_hex(3)}"
+        launch = new_launch(short_name(key), order.step)
         spec = LaunchSpec(
             argv=(login_shell(), "-lc", order.command),
             cwd=order.worktree,

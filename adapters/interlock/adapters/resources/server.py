@@ -7,7 +7,6 @@ It decides nothing: each step ends in one command to the resource's mailbox.
 """
 
 import os
-import secrets
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from interlock.adapters.launch_result import read_result
-from interlock.adapters.launches import LaunchFailed, LaunchSpec, reap, start_keeper
+from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
 from interlock.adapters.readiness import Readiness, in_the_way, last_lines
@@ -177,7 +176,7 @@ class ServerSteps:
         if not Path(order.worktree).is_dir():  # noqa: ASYNC240 - one stat of a local directory
             raise StepFailed(f"the worktree {order.worktree} is gone")
         await self._ports_free(key, order)
-        launch = f"{short_name(key)}-{order.step}-{secrets.token_hex(3)}"
+        launch = new_launch(short_name(key), order.step)
         shell = login_shell()
         spec = LaunchSpec(
             argv=(shell, "-lc", order.definition.start),
