@@ -1,4 +1,7 @@
-"""The supervisor killed at the N-th record of a whole conversation, N swept over all of it: no promise is broken."""
+"""The supervisor killed at the N-th record of a whole conversation, N swept over all of it: no promise is broken.
+
+There are two conversations, one about a server and one about a board that commands prepare: each kill plays one.
+"""
 
 import contextlib
 import os
@@ -35,6 +38,10 @@ PREPARE = f'prepare = "{NOTE.format("npm")}"'
 BOARD = "\n".join(
     ["[resources.board]", 'kind = "command"', *(f'{s} = "{NOTE.format(s)}"' for s in ("stop", "prepare", "verify")), ""]
 )
+RAN = {
+    "server": ["npm w1", "npm w2"],
+    "board": ["prepare w1", "verify w1", "stop w1", "prepare w2", "verify w2"],
+}
 
 
 class Talk:
@@ -47,7 +54,7 @@ class Talk:
         self.bus, self.port, self.one, self.two = bus, port, one, two
         self.said: list[Event] = []
 
-    def hold(self, repository: Repository) -> None:
+    def about_a_server(self, repository: Repository) -> None:
         with self._as("A") as a, self._as("B") as b, self._as("C") as c:
             self._ask(a, "request-of-a", f"REQUEST server-loop {self.one} the login page, 20m")
             self._wait(a)
@@ -63,6 +70,9 @@ class Talk:
             self._wait(c)
             assert fetch(self.port) == repository.page(self.two)
             self._ask(c, "release-of-c", "RELEASE server-loop")
+
+    def about_a_board(self) -> None:
+        with self._as("A") as a, self._as("B") as b:
             self._ask(a, "board-of-a", f"REQUEST board {self.one} flash it")
             self._wait(a, "board")
             self._ask(a, "board-from-a", "RELEASE board")
@@ -148,29 +158,30 @@ async def lived_and_replayed(database: Path) -> tuple[World, World]:
     return lived, msgspec.json.decode(msgspec.json.encode(replayed), type=World)
 
 
-def one_kill(when: str, number: int) -> bool:
-    """The conversation with a kill at one record; whether there is such a record. Asserts that all promises hold."""
+def one_kill(about: str, when: str, number: int) -> bool:
+    """A conversation with a kill at one record; whether there is such a record. Asserts that all promises hold."""
     with a_bus() as bus:
         # given
         port, repository = free_port(), Repository(bus)
-        Home(bus.home).write(server_config(port, options="--build-s 0", more=PREPARE) + BOARD)
+        Home(bus.home).write(server_config(port, options="--build-s 0", more=PREPARE) if about == "server" else BOARD)
         one, two = repository.worktrees(2)
         dying = bus.up_and_dying(when, number)
         follower = Follower(bus)
         # when
         talk = Talk(bus, port, one, two)
-        talk.hold(repository)
+        talk.about_a_server(repository) if about == "server" else talk.about_a_board()
         died = dying.process.poll() is not None
         dying.kill()
         dying.end()
         bus.ok("up")
-        follower.until("released", agent="B", where=lambda event: event["actor"] == "machine/board")
+        follower.until("released", agent="C" if about == "server" else "B")
         # then
         assert broken_promises(talk.said, follower.events) == [], follower.told()
-        assert (executions(one), executions(two)) == (1, 1), "nothing is run twice"
         ran = (bus.folder / "ran").read_text().splitlines()
-        assert ran == ["npm w1", "npm w2", "prepare w1", "verify w1", "stop w1", "prepare w2", "verify w2"]
-        assert [message["text"] for message in bus.inbox("B") if message["from"] == "A"] == ["are you there?"]
+        assert ran == RAN[about], "nothing is run twice"
+        if about == "server":
+            assert (executions(one), executions(two)) == (1, 1), "nothing is run twice"
+            assert [message["text"] for message in bus.inbox("B") if message["from"] == "A"] == ["are you there?"]
         bus.ok("down", "--stop-servers")
         lived, replayed = anyio.run(lived_and_replayed, bus.home / "bus.db")
         assert lived == replayed, "8: restart is replay"
@@ -185,14 +196,15 @@ def no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_caller")
-@pytest.mark.parametrize(("when", "number"), [("after", 19)])
-def test_a_kill_in_a_whole_conversation_breaks_no_promise(when: str, number: int) -> None:
-    assert one_kill(when, number)
+@pytest.mark.parametrize(("about", "when", "number"), [("server", "after", 19), ("board", "after", 12)])
+def test_a_kill_in_a_whole_conversation_breaks_no_promise(about: str, when: str, number: int) -> None:
+    assert one_kill(about, when, number)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_caller")
-def test_a_kill_at_any_record_of_a_whole_conversation_breaks_no_promise() -> None:
+@pytest.mark.parametrize("about", ["server", "board"])
+def test_a_kill_at_any_record_of_a_whole_conversation_breaks_no_promise(about: str) -> None:
     # given every record once it is on disk, and some before; those before the third belong to the start itself
     moments = [
         (when, number)
@@ -205,7 +217,7 @@ def test_a_kill_at_any_record_of_a_whole_conversation_breaks_no_promise() -> Non
         if over.is_set():
             return ""
         try:
-            if not one_kill(*moment):
+            if not one_kill(about, *moment):
                 over.set()
         except Exception as error:
             return f"killed {moment[0]} record {moment[1]}: {error}"
