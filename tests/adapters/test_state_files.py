@@ -166,7 +166,7 @@ async def test_a_file_that_cannot_be_made_is_told_to_the_one_who_asked(home: Hom
 
 async def test_the_state_is_shown_where_the_configuration_wants_it_too(home: Home, tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
-    toml = f"[resources.r]\nstate_file = '{tmp_path}/tmp/shared/r.md'\n[resources.s]\nstate_file = 'here/s.md'\n"
+    toml = f"[resources.r]\nstate_file = '{tmp_path}/elsewhere/r.md'\n[resources.s]\nstate_file = 'here/s.md'\n"
     config = parse_config(toml, f"{home.root}/bus.toml")
     mine = tmp_path / "mine.md"
     mine.write_text("my own\n")
@@ -174,7 +174,7 @@ async def test_the_state_is_shown_where_the_configuration_wants_it_too(home: Hom
         await bus.client("a").ask("REQUEST machine/r - x")
         await until(home, "r.md", "| owner | a |")
         await until(home, "../here/s.md", "| state | free |")
-    assert "| owner | a |" in (tmp_path / "tmp" / "shared" / "r.md").read_text()
+    assert "| owner | a |" in (tmp_path / "elsewhere" / "r.md").read_text()
 
 
 async def test_a_file_of_somebody_elses_is_not_written_over(home: Home, tmp_path: Path) -> None:

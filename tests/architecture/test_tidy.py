@@ -142,6 +142,15 @@ def test_no_reason_no_exception() -> None:
                 assert not found or re.match(r"\s*[-#] \S+", found[2]), f"{path}:{number}: say why after ` - `"
 
 
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_nothing_is_raised_within_except_star(folder: str) -> None:
+    for path in sources(folder):
+        for tried in ast.walk(ast.parse(path.read_text())):
+            handlers = tried.handlers if isinstance(tried, ast.TryStar) else []
+            raises = [node for each in handlers for node in ast.walk(each) if isinstance(node, ast.Raise)]
+            assert not raises, f"{path}: Pythons differ in whether it comes out in a group: raise it after the try"
+
+
 def test_nothing_sleeps_in_tests() -> None:
     """Wait for an event. A test that sleeps is slow where the machine is fast, and wrong where it is slow."""
     for path in sources("tests"):

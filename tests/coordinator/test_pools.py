@@ -117,7 +117,7 @@ async def test_a_person_s_word_names_a_unit_and_its_grace_ends_by_the_timer() ->
         revoked = await cyd.ask({**ask, "unit": "7082"}, to="supervisor")
         assert (revoked["type"], revoked["why"]) == ("REVOKED", "from bob")
         lost = (await supervise(bob, type="CHECK", resource="web"))["why"]
-        assert "revoked by cyd (the demo)" in lost  # whom the bus knows needs no other name
+        assert "revoked by kim (the demo)" in lost  # who sits at the terminal, in whoever's worktree that is
         await anyio.sleep(6.9)
         assert len(bus.effects.begun) == begun
         await anyio.sleep(0.2)

@@ -132,7 +132,7 @@ class Service:
         config = self._repositories.load(home)
         states = StateFiles(StateFolder(self._home), str(self._home.logs))
         journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep, states)
-        ended_well = False
+        ended_well, problem = False, ""
         try:
             found = await states.look()
         except OSError as error:
@@ -145,13 +145,15 @@ class Service:
             await states.finish()
             ended_well = True
         except* Unusable as group:
-            raise CannotServe(Exit.IO, str(_first(group))) from None
+            problem = str(_first(group))
         except* (NotWritten, Unknown) as group:
             log.error("journal_ended", why=str(_first(group)))
-            raise CannotServe(Exit.IO, f"the journal cannot go on: {_first(group)}") from None
+            problem = f"the journal cannot go on: {_first(group)}"
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
+        if problem:  # raised within except* it would come out in a group of its own, in some Pythons
+            raise CannotServe(Exit.IO, problem)
 
     async def _until_stopped(self, journal: Journal, config: Config, states: StateFiles, found: Found) -> None:
         me = identify(os.getpid())

@@ -192,6 +192,7 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
         raise Failure(Exit.RUN_BUS_FAILED, str(error)) from None
     identity = msgspec.to_builtins(keeper.identity)
     code, ended, gone = int(Exit.RUN_BUS_FAILED), False, False
+    refused: BaseException | None = None
     try:
         async with anyio.create_task_group() as tasks:
             with anyio.open_signal_receiver(*signals.heard) as coming:
@@ -226,7 +227,7 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
                 tasks.cancel_scope.cancel()
     except* Failure as group:
         _give_back(connection, resource, granted)
-        raise group.exceptions[0] from None
+        refused = group.exceptions[0]
     except* Told as group:  # nothing has been executed: the keeper leaves without GO
         _give_back(connection, resource, granted)
         code = 128 + next(each.signum for each in group.exceptions if isinstance(each, Told))
@@ -234,6 +235,8 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
         say_err(f"bus: {group.exceptions[0]}")
     finally:
         keeper.close()
+    if refused is not None:
+        raise refused
     if not ended and signals.early:  # told between the record and GO: the keeper left, and the bus sees it
         code = 128 + signals.early[0]
     elif not ended and not signals.early:
