@@ -13,6 +13,7 @@ from interlock.coordinator.states import Found, Mark, NoStates, StateFacts, Surv
 from interlock.coordinator.store import NotWritten, Unusable
 from interlock.coordinator.world import World
 from interlock.protocol.limits import NUMBERS_RESERVED
+from interlock.protocol.resource_commands import Recover
 from interlock.protocol.resource_state import Launch, Server, Ticket, Unit, UnitState
 
 pytestmark = pytest.mark.anyio
@@ -221,14 +222,22 @@ async def test_a_person_sets_it_free_and_then_all_is_as_ever() -> None:
         assert again.supervisor.recovery == "", "it is told of by the supervisor that did it"
 
 
-async def test_every_agent_is_told_once(bus: Bus) -> None:
-    bus.supervisor.recovery = "the database was lost"
+async def test_every_agent_is_told_once_while_something_is_in_doubt() -> None:
+    bus = Bus(MemoryStore(), SERVER, found=Found(Mark("b1", R, 5), {}, ()))
+
+    async def told(name: str) -> list[str]:
+        client = bus.client(name)
+        await client.ask({"type": "PING"}, to="supervisor")
+        return list(client.frames[-1].get("notes", []))
+
     async with bus.running():
-        bus.supervisor.recovery = "the database was lost"
-        seen = [bus.client(name) for name in ("a", "b", "a")]
-        for each in seen:
-            await each.ask({"type": "PING"}, to="supervisor")
-        assert [each.frames[-1].get("notes", []) for each in seen] == [["the database was lost"]] * 2 + [[]]
+        said = bus.supervisor.recovery
+        assert said
+        assert [await told(name) for name in ("a", "b", "a")] == [[said], [said], []]
+        for key in list(bus.supervisor.world.resources):
+            bus.supervisor.tell(key, Recover(f"r-{key}", "kim"))
+        await settled()
+        assert await told("late") == []
 
 
 async def test_a_server_that_survived_is_watched_and_handed_over() -> None:

@@ -239,6 +239,21 @@ def test_a_command_that_leaves_a_process_in_the_background_keeps_the_resource_un
     log.until("granted", agent="B")
 
 
+def test_a_run_that_waits_while_its_agent_is_granted_runs_under_that_hold(bus: Bus, follow: Follow) -> None:
+    # given
+    bus.ok("request", LOCK, agent="owner")
+    assert bus("request", LOCK, agent="both").code == 75
+    waiting = bus.start("run", "--resource", LOCK, "--", "echo", "inside", agent="both")
+    follower = follow()
+    follower.until("requested", agent="both", where=lambda event: bool(event["ticket"].get("run")))
+    # when
+    bus.ok("release", LOCK, agent="owner")
+    # then
+    done = waiting.end()
+    assert (done.code, done.out) == (0, "inside\n"), done
+    assert bus("check", LOCK, agent="both").code == 0  # and leaves it
+
+
 def test_a_run_from_the_same_worktree_restarts_nothing(bus: Bus, home: Home, port: int, repository: Repository) -> None:
     # given
     home.write(server_config(port))

@@ -76,7 +76,7 @@ class Desk:
             why = f"this comes through the inbox folder of {session.owner}: it cannot speak as {found.agent}"
             found = Found(why=why, code=Code.CAPABILITY_DENIED)
         session.agent, session.how = found.agent, found.how
-        if supervisor.recovery and found.agent not in self._told:
+        if supervisor.recovery and found.agent not in self._told and supervisor.world.is_in_doubt():
             self._told.add(found.agent)
             session.notes.append(supervisor.recovery)
         if not found.agent:

@@ -236,7 +236,9 @@ class Router:
         real = self._supervisor.effects.directory(body.worktree) if body.worktree != "-" else "-"
         if self._supervisor.config.definition(key).kind is not Kind.LOCK and (real is None or real == "-"):
             raise No(
-                Code.BAD_MESSAGE, f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory"
+                Code.BAD_MESSAGE,
+                f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory; "
+                f"say REQUEST {called} /path/of/the/worktree WHY, or in a shell cd there first",
             )
         ancestors = session.caller.ancestors() if body.run or body.attended else []
         return msgspec.structs.replace(

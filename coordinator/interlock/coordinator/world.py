@@ -17,7 +17,7 @@ from interlock.protocol.outcome import fold
 from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
-from interlock.protocol.resource_state import Resource, Unit
+from interlock.protocol.resource_state import Resource, Unit, UnitState
 
 REGISTRY = "registry"
 SUPERVISOR = "supervisor"
@@ -130,6 +130,11 @@ class World(msgspec.Struct):
                     yield unit.prepared.launch
                 if unit.step is not None and unit.step.launch:
                     yield unit.step.launch
+
+    def is_in_doubt(self) -> bool:
+        """Something waits for a person."""
+        units = (unit for resource in self.resources.values() for unit in resource.units)
+        return any(unit.state is UnitState.RECOVERY_REQUIRED for unit in units)
 
     def has_room_for(self, key: str) -> bool:
         """Another key can live: it does, or there is room, or one that is idle can make some."""

@@ -18,6 +18,8 @@ def command(path: str = typer.Argument(..., metavar="FILE", help="A new file, or
     from interlock.adapters.cli.output import say_json
 
     target = os.path.abspath(os.path.expanduser(path))
+    if path.endswith("/") and not os.path.isdir(target):
+        raise Failure(73, f"there is no folder {target}: make it first")
     if os.path.isdir(target):
         target = os.path.join(target, f"interlock-{time.strftime('%Y%m%dT%H%M%S')}.db")
     if os.path.lexists(target):

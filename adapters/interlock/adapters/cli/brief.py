@@ -60,13 +60,14 @@ def brief(resources: dict[str, str]) -> list[str]:
 
 def describe(definition: object) -> str:
     """What an agent needs to know of a resource, in a few words."""
-    from interlock.protocol.definition import Definition
+    from interlock.protocol.definition import Definition, server_of
     from interlock.protocol.visible import visible
 
     assert isinstance(definition, Definition)
     units = len(definition.units)
     several = f", one of {units}" if units > 1 else ""
     if definition.server is not None:
-        url = visible(definition.server.url)
+        urls = [server.url for unit in definition.units[:2] if (server := server_of(definition, unit)) is not None]
+        url = visible(" or ".join(dict.fromkeys(urls))) + (" or others" if units > 2 else "")
         return f"a server{f' at {url}' if url else ''}, started from your worktree when it is yours{several}"
     return f"one agent at a time{several}" if units == 1 else f"one of {units} units, BUS_UNIT says which"

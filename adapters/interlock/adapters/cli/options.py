@@ -66,6 +66,8 @@ def take_options(words: list[str]) -> tuple[Options, list[str]]:
                 if at == len(words):
                     raise Failure(64, f"{option} needs a value: see bus --help")
                 value = words[at]
+            if not value:  # such as "$NAME" that nobody set: another name would be found, and spoken in
+                raise Failure(64, f"{option} is empty: give it a value, or leave it out")
             name, home = (value, home) if option == "--as" else (name, value)
         elif word == "--json":
             as_json = True

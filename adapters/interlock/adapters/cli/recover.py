@@ -26,7 +26,7 @@ def command(
                 say_err(f"bus: {confirm} is no code of this evidence, which may have changed: look again")
             for why in answer["why"]:
                 say_out(f"{resource}: {one_line(why)}")
-            say_out("look whether anything of it still runs; if nothing does:")
+            say_out("look whether anything else of it still runs; a server that is kept does no harm; if nothing does:")
             say_out(f"  bus recover {resource} --confirm {answer['code']}")
         return 75
     rest = answer.get("note", "")

@@ -121,6 +121,10 @@ def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms
             return body
         if body.get("type") != "QUEUED":
             raise Failure(int(frame.get("exit") or 77), frame.get("text", "refused"))
+        if body.get("holder") == connection.agent() and _came_to_me(connection, request["resource"]):
+            _withdraw(connection, ticket, request["resource"])
+            ticket = new_id()  # it has what its agent has, as if it had been started now
+            continue
         if time.monotonic() >= until:
             _withdraw(connection, ticket, request["resource"])
             why = f"{request['resource']} was not free in time; your place is kept for 2 min: run the same again"
@@ -134,6 +138,12 @@ def _wait_for_grant(connection: Connection, ticket: str, request: Frame, wait_ms
         news = _next_news(connection, body["key"], min(LOOK_S, until - time.monotonic()))
         if news.get("body", {}).get("type") == "REVOKED" and news["body"].get("request_id") == ticket:
             raise Failure(Exit.RUN_BUS_FAILED, news["text"].partition(" ")[2], news["body"].get("code", ""))
+
+
+def _came_to_me(connection: Connection, resource: str) -> bool:
+    """The agent's own request was granted while its `bus run` waited: that would wait for itself."""
+    body = connection.ask("supervisor", body={"type": "CHECK", "resource": resource})["body"]
+    return bool(body.get("type") == "GRANTED")
 
 
 def _ask(connection: Connection, ticket: str, request: Frame, until: float) -> Frame:
