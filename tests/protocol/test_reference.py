@@ -360,6 +360,6 @@ FAULTS = [
 @pytest.mark.parametrize(("module", "name", "fault"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
 def test_the_reference_sees_a_fault(monkeypatch: pytest.MonkeyPatch, module: object, name: str, fault: object) -> None:
     monkeypatch.setattr(module, name, fault)
-    often = settings(max_examples=500, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate])
+    often = settings(max_examples=3_000, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate])
     with pytest.raises((AssertionError, KeyError)):
         run_state_machine_as_test(LockAgainstReference, settings=often)
