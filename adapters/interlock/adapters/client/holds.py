@@ -77,6 +77,8 @@ class Hold:
         self._owes = False
         self._was_lost = False
         self._over = anyio.Event()
+        self._behind: Hold | None = None  # another task's hold of the same resource under another name
+        self._stirred = anyio.Event()  # it is over, or stands behind another one
         self._scope: anyio.CancelScope | None = None
 
     def key(self) -> str:
@@ -113,13 +115,19 @@ class Hold:
         while (other := self._turns.holds.get(self.resource)) is not None:
             if other in _inside.get():
                 return other
-            await self._until_out(other)
+            if other._behind is not None and other._behind in _inside.get():
+                return other._behind  # it waits for us: waiting for it would be for ever
+            await self._until(other._stirred)
         return None
 
-    async def _until_out(self, other: Hold) -> None:
+    def _stir(self) -> None:
+        self._stirred.set()
+        self._stirred = anyio.Event()
+
+    async def _until(self, event: anyio.Event) -> None:
         if not self._request.queue:
             raise Refused(Code.RESOURCE_BUSY, f"another task of this program has {self.resource}: give it a timeout")
-        await other._over.wait()
+        await event.wait()
 
     def _goes_under(self, outer: Hold) -> bool:
         same = self._anywhere or self._request.worktree == outer._request.worktree
@@ -137,7 +145,10 @@ class Hold:
             while grant.shared and (other := self._of_another_name(grant)) is not None:
                 self._holdings.let_go(grant)
                 self._granted = self._grant = None
-                await self._until_out(other)
+                self._behind = other
+                self._stir()
+                await self._until(other._over)
+                self._behind = None
                 grant = await self._attempt(new_id(), self._request)
             return grant
         except BaseException as error:
@@ -260,6 +271,7 @@ class Hold:
         if self._turns.holds.get(self.resource) is self:
             del self._turns.holds[self.resource]
         self._over.set()
+        self._stir()
 
 
 def outer_fence() -> int:
