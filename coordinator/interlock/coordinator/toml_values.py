@@ -43,12 +43,10 @@ class Values:
         self._lines = text.splitlines()
         self._file = file
 
-    def known(self, table: dict[str, Any], keys: set[str], where: str, later: dict[str, str] | None = None) -> None:
+    def known(self, table: dict[str, Any], keys: set[str], where: str) -> None:
         for key in table:
             if key in keys:
                 continue
-            if later and key in later:
-                self.fail(f"{key!r} ({later[key]}) is not in this version: take it out", where, key)
             if key == "spare":
                 self.fail("spare is of the whole bus: it belongs under [bus]", where, key)
             close = nearest(key, keys)
