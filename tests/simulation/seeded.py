@@ -12,9 +12,8 @@ from unittest.mock import patch
 def seeded_ids(chance: random.Random) -> Iterator[None]:
     """Ids, which are made of chance and time, and of nothing else of `os` and `time`."""
     loop = asyncio.get_running_loop()
-    chances = SimpleNamespace(urandom=chance.randbytes)
     times = SimpleNamespace(time=lambda: 1_800_000_000 + loop.time())
-    with patch("interlock.coordinator.ids.os", chances), patch("interlock.coordinator.ids.time", times):
+    with patch("interlock.coordinator.ids._chance", chance), patch("interlock.coordinator.ids.time", times):
         yield
 
 

@@ -7,7 +7,6 @@ The order is the point: recorded first, spoken second. An answer that made no ev
 was decided after. An exception in `decide` is our bug: it costs that one message, and nothing of it is kept.
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -79,7 +78,7 @@ class Actor:
         self._decide = decide
         self._host = host
         self._turns = turns
-        self._faults: deque[int] = deque(maxlen=RESTARTS_MAX)
+        self._faults: list[int] = []  # the last few
 
     def is_busy(self) -> bool:
         """What it decided last is on its way to the disk: until it is there nothing further is decided."""
@@ -98,13 +97,14 @@ class Actor:
                 self._refuse(item, Code.INTERNAL, self.frozen)
             return
         draft = _Draft(host.state_of(self.address))
+        clock = host.clock
+        wall_ms, boot, mono_ms, seq = clock.wall_ms(), clock.boot(), clock.mono_ms(), host.journal.next_seq
         for number, item in enumerate(items):
             if draft.size > DRAFT_BYTES_MAX:
                 self.mailbox.put_back(items[number:])
                 items = items[:number]
                 break
-            clock = host.clock
-            now = Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), host.journal.next_seq + len(draft.events))
+            now = Now(wall_ms, boot, mono_ms, seq + len(draft.events))
             if self.frozen:
                 self._refuse(item, Code.INTERNAL, self.frozen)
                 continue
@@ -134,7 +134,7 @@ class Actor:
 
     def _let_it_crash(self, item: Item, error: Exception, mono_ms: int) -> None:
         log.error("dead_letter", actor=self.address, command=repr(item.command), exc_info=error)
-        self._faults.append(mono_ms)
+        self._faults = [*self._faults, mono_ms][-RESTARTS_MAX:]
         often = len(self._faults) == RESTARTS_MAX and mono_ms - self._faults[0] <= RESTARTS_WITHIN_MS
         if often or not item.id:  # what the bus has to say to itself cannot be left out: the state would wait for ever
             self.frozen = f"{self.address} failed and is frozen: read the log, then bus down and bus up"

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 
+_NOTICED = frozenset({
+    *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
+    *(MessageSent, AgentJoined, AgentBound, AgentLeft),
+})  # fmt: skip
+
+
 class Consequences:
     """One per bus."""
 
@@ -52,7 +58,8 @@ class Consequences:
         """
         supervisor = self._supervisor
         for event in outcome.events:
-            self._notice(address, event)
+            if type(event) in _NOTICED:
+                self._notice(address, event)
         for send in outcome.outbox:
             if send.reply_to:
                 supervisor.answer(send.reply_to, send.to, send.body)

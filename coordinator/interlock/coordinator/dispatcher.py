@@ -32,7 +32,7 @@ class Dispatcher:
         self._ready: deque[Actor] = deque()
         self._written: deque[tuple[Actor, Staged]] = deque()
         self._wake = anyio.Event()
-        self._idle = anyio.Event()
+        self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
 
     def knows(self, address: str) -> bool:
@@ -56,6 +56,7 @@ class Dispatcher:
     async def quiet(self) -> None:
         """Wait until nothing waits and nothing is on its way to the disk."""
         while any(actor.mailbox or actor.is_busy() for actor in self._actors.values()):
+            self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 
     def later(self, actor: Actor, staged: Staged) -> None:
@@ -104,8 +105,9 @@ class Dispatcher:
         elif not actor.is_busy():
             if actor.may_go() and self._actors.get(actor.address) is actor:
                 del self._actors[actor.address]
-            self._idle.set()
-            self._idle = anyio.Event()
+            if self._idle is not None:
+                self._idle.set()
+                self._idle = None
 
 
 def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:

@@ -1,12 +1,20 @@
 """Ids: where the coordinator draws chance and time for the names of messages. The machines never do."""
 
 import os
+import random
 import time
+
+_VARIANTS = "89ab"
+# Of its own, so that no program that seeds `random` repeats ids; a system call an id would cost as much as its message.
+_chance = random.Random()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_chance.seed)
 
 
 def new_id() -> str:
     """A UUIDv7: its first 48 bits are the time (ms), so ids sort as they were made."""
-    return uuid_v7(int(time.time() * 1000), int.from_bytes(os.urandom(10)))
+    at, chance = f"{int(time.time() * 1000):012x}", f"{_chance.getrandbits(74):019x}"
+    return f"{at[:8]}-{at[8:]}-7{chance[1:4]}-{_VARIANTS[int(chance[0])]}{chance[4:7]}-{chance[7:]}"
 
 
 def uuid_v7(at_ms: int, rest: int) -> str:

@@ -1,11 +1,11 @@
 """The mail: inbox folders as the coordinator sees them. It says whose inbox has changed; what is written is up to the
 adapter, which compares the folder with the inbox: a projection of the records needs no record of its own (ADR 4)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from interlock.coordinator.journal import Staged
-from interlock.coordinator.world import INBOX
+from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.registry import AgentUsesFiles
 
@@ -34,8 +34,14 @@ class NoMail:
         raise NoFolder(f"this bus has no folder for {agent}: use bus inbox")
 
 
-def touched(address: str, outcome: Outcome[Any, Any], staged: Staged | None) -> Iterator[str]:
+def touched(address: str, outcome: Outcome[Any, Any], staged: Staged | None) -> Iterable[str]:
     """Agents whose inbox a decision that is durable has changed."""
+    if not outcome.withdraw and (staged is None or not staged.letters) and address != REGISTRY:
+        return (address.removeprefix(INBOX),) if address.startswith(INBOX) and outcome.events else ()
+    return _touched(address, outcome, staged)
+
+
+def _touched(address: str, outcome: Outcome[Any, Any], staged: Staged | None) -> Iterator[str]:
     if address.startswith(INBOX) and outcome.events:
         yield address.removeprefix(INBOX)
     for withdraw in outcome.withdraw:

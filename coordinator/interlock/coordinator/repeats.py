@@ -33,9 +33,9 @@ class Repeats:
         self._supervisor = supervisor
         self._tickets = tickets
 
-    def digest(self, message_id: str, way: str, content: str) -> str:
+    def digest(self, message_id: str, way: str, content: bytes) -> str:
         """The digest of a message; the same id with other content is refused."""
-        digest = hashlib.blake2b(f"{way}\0{content}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        digest = hashlib.blake2b(b"%b\0%b" % (way.encode(), content), digest_size=8).hexdigest()
         known = self._supervisor.digest_of(message_id)
         if known == DEAD + digest:
             raise No(Code.INTERNAL, "that message met a fault of the bus itself, and is not tried again: read the log")

@@ -24,7 +24,7 @@ from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
 from interlock.protocol.envelope import Envelope, read_wire_time
-from interlock.protocol.grammar import BadText, checked
+from interlock.protocol.grammar import BadText
 from interlock.protocol.inbox import Post
 from interlock.protocol.limits import RESOURCES_LIVE_MAX
 from interlock.protocol.messages import (
@@ -145,12 +145,13 @@ class Router:
             raise No(Code.BAD_MESSAGE, f"the message {'holds a NUL' if text else 'is empty'}: send an agent a text")
         if not self._pair_rate.take(f"{sender}>{to}"):
             raise No(Code.RATE_LIMITED, f"more than 10 messages a second to {to}: wait a second, then send again")
-        digest = self._repeats.digest(message_id, f"{sender}>{to}", text)
+        content = text.encode("utf-8", "surrogatepass")
+        digest = self._repeats.digest(message_id, f"{sender}>{to}", content)
         if message_id in self._supervisor.world.ids and self._supervisor.world.inbox(to).find(message_id) is None:
             self._supervisor.say(session, message_id, Sent(to, message_id, "acked"))  # read so long ago that it is gone
             return
         post = Post(sender, message_id, text, envelope.reply_to)
-        item = Item(post, message_id, sender, digest, len(text.encode("utf-8", "surrogatepass")))
+        item = Item(post, message_id, sender, digest, len(content))
         self._deliver(session, INBOX + to, item)
 
     def _known(self, name: str) -> Agent:
@@ -174,7 +175,7 @@ class Router:
     ) -> Awaitable[None] | None:
         message = read(envelope)
         content = msgspec.json.encode(message)
-        digest = self._repeats.digest(message_id, f"{sender}>{COORDINATOR}", content.decode())
+        digest = self._repeats.digest(message_id, f"{sender}>{COORDINATOR}", content)
         if isinstance(message, Status):
             self._supervisor.say(session, message_id, self._desk.board.status_text(session, message.resource))
             return None
@@ -196,9 +197,7 @@ class Router:
             key = self._names.resolve(called, session, sender=sender, worktree=given)
         body = msgspec.structs.replace(message, resource=key)
         if isinstance(body, Request):
-            body = self._request(body, called, key, session)
-            worktree = self._names.may_ask(key, called, session, sender, message_id, body.worktree)
-            body = msgspec.structs.replace(body, worktree=worktree)
+            body = self._request(body, called, session, sender, message_id)
         again = message_id in self._supervisor.world.ids
         if again and (answer := self._repeats.what_became(message_id, sender, called, body)) is not None:
             self._supervisor.say(session, message_id, answer)
@@ -227,13 +226,13 @@ class Router:
         self._supervisor.define_if_new(key)
         self._deliver(session, key, item)
 
-    def _request(self, body: Request, called: str, key: str, session: Session) -> Request:
-        """Check what only the world can say of a request: its directory, and who stands behind a `bus run`."""
-        checked(body)
+    def _request(self, body: Request, called: str, session: Session, sender: str, message_id: str) -> Request:
+        """What only the world can say of a request: its directory, and who stands behind a `bus run`."""
         if body.worktree != "-" and not body.worktree.startswith("/"):
             why = f"{body.worktree!r} is no absolute directory: REQUEST {called} - WHAT FOR, where no worktree matters"
             raise No(Code.BAD_MESSAGE, why)
         real = self._supervisor.effects.directory(body.worktree) if body.worktree != "-" else "-"
+        key = body.resource
         if self._supervisor.config.definition(key).kind is not Kind.LOCK and (real is None or real == "-"):
             raise No(
                 Code.BAD_MESSAGE,
@@ -241,9 +240,9 @@ class Router:
                 f"say REQUEST {called} /path/of/the/worktree WHY, or in a shell cd there first",
             )
         ancestors = session.caller.ancestors() if body.run or body.attended else []
-        return msgspec.structs.replace(
-            body, worktree=real or body.worktree, process=ancestors[0] if ancestors else None
-        )
+        worktree = self._names.may_ask(key, called, session, sender, message_id, real or body.worktree)
+        process = ancestors[0] if ancestors else None
+        return msgspec.structs.replace(body, worktree=worktree, process=process)
 
     def _deliver(self, session: Session, address: str, item: Item, *, urgent: bool = False) -> None:
         supervisor = self._supervisor

@@ -69,10 +69,11 @@ class Session:
         self.following: set[str] = set()  # resource keys whose news it wants at once
         self.notes: list[str] = []  # for the next answer
         self.closed = anyio.Event()
+        self._is_over = False  # the same, asked with each line
         self.reads_log = False
         self._door = door
         self._unanswered: set[str] = set()
-        self._taken = anyio.Event()
+        self._taken: anyio.Event | None = None
 
     @property
     def is_file(self) -> bool:
@@ -81,7 +82,7 @@ class Session:
 
     def push(self, frame: object) -> None:
         """Hand one line to the door. A reader that lets too much pile up is cut off, so that nobody else pays."""
-        if self.closed.is_set():
+        if self._is_over:
             return
         if self._door.backlog() > UNREAD_BYTES_MAX:
             self.close()
@@ -109,25 +110,23 @@ class Session:
 
     def taken(self) -> None:
         """The door says that its other end reads again."""
-        self._taken.set()
+        if self._taken is not None:
+            self._taken.set()
 
     def close(self) -> None:
         """End it, from either side."""
-        if not self.closed.is_set():
+        if not self._is_over:
+            self._is_over = True
             self.closed.set()
-            self._taken.set()
+            self.taken()
             self._door.close()
 
 
 def exit_of(body: FromBus) -> int:
     """The exit code that a command ends with after this answer. Exit 0 means yours, or done."""
-    match body:
-        case Queued() | Down():
-            return Exit.NOT_YET
-        case Refused(code):
-            return exit_code(code)
-        case _:
-            return Exit.OK
+    if isinstance(body, Refused):
+        return exit_code(body.code)
+    return Exit.NOT_YET if isinstance(body, Queued | Down) else Exit.OK
 
 
 def answer_frame(

@@ -164,8 +164,11 @@ class Supervisor:
 
     def heard(self, agent: str) -> None:
         """The agent did something under its name; tell the resources to which that matters."""
-        for key in self.resources_of(agent):
-            if wants_to_hear(self.world.resources[key], agent):
+        resources, keys = self.world.resources, self._involved.get(agent)
+        if keys is None:
+            return
+        for key in keys if len(keys) == 1 else self.resources_of(agent):
+            if key in resources and wants_to_hear(resources[key], agent):
                 self.tell(key, None, item=Item(Heard(agent)))  # the next sign of life says the same: no room is kept
 
     def involve(self, agent: str, key: str) -> None:
@@ -174,11 +177,13 @@ class Supervisor:
 
     def resources_of(self, agent: str) -> list[str]:
         """Keys of the resources that the agent waits for or has."""
-        resources, keys = self.world.resources, self._involved.get(agent, set())
-        mine = {key for key in keys if key in resources and concerns(resources[key], agent)}
+        resources, keys = self.world.resources, self._involved.get(agent)
+        if not keys:
+            return []
+        mine = sorted(key for key in keys if key in resources and concerns(resources[key], agent))
         if len(mine) < len(keys):
-            self._involved[agent] = mine
-        return sorted(mine)
+            self._involved[agent] = set(mine)
+        return mine
 
     def spawn(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run something beside the sessions; a fault in it is logged and ends nothing else."""

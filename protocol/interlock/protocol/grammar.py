@@ -35,6 +35,8 @@ VERBS: dict[str, str] = {
     "HANDOVER": "HANDOVER <resource> <agent>",
     "GRANT": "GRANT <request id> [<epoch>]",
 }
+_BARE_WORD = re.compile(r"\s*([^\s'\"\\]+)(?:\s|\Z)")
+_FENCE = re.compile(r"\s*(?:fence=(\d{1,18})\s*)?")
 _NEEDS_NO_QUOTES = re.compile(r"[^\s'\"\\]+")
 
 
@@ -64,16 +66,16 @@ def parse(text: str) -> ToCoordinator:
             resource, at = _word(text, at, form)
             worktree, at = _word(text, at, form) if at < len(text) else ("-", at)
             purpose, time_ms = split_time(text[at:])
-            return checked(Request(resource, worktree, purpose, time_ms))
+            return _within_limits(Request(resource, worktree, purpose, time_ms))
         case "RELEASE":
             resource, at = _word(text, at, form)
-            fence = re.fullmatch(r"\s*(?:fence=(\d{1,18})\s*)?", text[at:])
+            fence = _FENCE.fullmatch(text, at)
             if fence is None:
                 raise BadText(f"{_short(text[at:])!r} is too much: {form}")
             return Release(resource, int(fence[1] or 0))
         case "EXTEND":
             purpose, time_ms = split_time(text[at:])
-            return checked(Extend("", purpose, time_ms))
+            return _within_limits(Extend("", purpose, time_ms))
         case "STATUS":
             if not text[at:].strip():
                 return Status()
@@ -108,13 +110,7 @@ def checked(message: Request | Extend) -> Request | Extend:
     if message.time_ms is None:
         purpose, time_ms = split_time(message.purpose)
         message = msgspec.structs.replace(message, purpose=purpose, time_ms=time_ms)
-    if len(message.purpose) > PURPOSE_CHARACTERS_MAX:
-        raise BadText(f"the purpose has {len(message.purpose)} characters, at most {PURPOSE_CHARACTERS_MAX} are taken")
-    if message.time_ms is not None and not 1 <= message.time_ms <= TIME_DECLARED_MS_MAX:
-        raise BadText(
-            f"the time {format_duration(message.time_ms)} is outside 1ms to {format_duration(TIME_DECLARED_MS_MAX)}"
-        )
-    return message
+    return _within_limits(message)
 
 
 def split_time(rest: str) -> tuple[str, int | None]:
@@ -164,8 +160,22 @@ def _rest(purpose: str, time_ms: int | None) -> str:
     return f" {rest}" if rest else ""
 
 
+def _within_limits(message: Request | Extend) -> Request | Extend:
+    """Raises BadText: the purpose or the time is over its limit."""
+    if len(message.purpose) > PURPOSE_CHARACTERS_MAX:
+        raise BadText(f"the purpose has {len(message.purpose)} characters, at most {PURPOSE_CHARACTERS_MAX} are taken")
+    if message.time_ms is not None and not 1 <= message.time_ms <= TIME_DECLARED_MS_MAX:
+        raise BadText(
+            f"the time {format_duration(message.time_ms)} is outside 1ms to {format_duration(TIME_DECLARED_MS_MAX)}"
+        )
+    return message
+
+
 def _word(text: str, at: int, form: str) -> tuple[str, int]:
     """Read one word from `at`; the white space before it is skipped, one character after it is the separator."""
+    bare = _BARE_WORD.match(text, at)
+    if bare is not None:  # as nearly all are
+        return bare[1], bare.end()
     while at < len(text) and text[at].isspace():
         at += 1
     if at == len(text):

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from interlock.protocol.limits import (
     AGENT_NAME_CHARACTERS_MAX,
@@ -55,6 +56,12 @@ def why_not_resource(resource: str) -> str | None:
     """Say what is wrong with a short resource name or a full key, or None. Source: contract §1."""
     if len(resource) > RESOURCE_KEY_CHARACTERS_MAX:
         return f"a resource key has at most {RESOURCE_KEY_CHARACTERS_MAX} characters, this one {len(resource)}"
+    return _why_not_resource(resource)
+
+
+@lru_cache(maxsize=4096)
+def _why_not_resource(resource: str) -> str | None:
+    """The same few names come with every message. What is too long for a name is never kept."""
     if not is_key(resource):
         return None if _is_name(resource) else _bad_name(resource)
     match resource.split("/"):

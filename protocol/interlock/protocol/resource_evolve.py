@@ -66,7 +66,10 @@ replace = msgspec.structs.replace
 
 
 def evolve(resource: Resource, event: ResourceEvent) -> Resource:
-    """Take one fact in. Total and silent: a journalled event can't be refused, an impossible one is our bug."""
+    """Take one fact in. Total and silent: a journalled event can't be refused, an impossible one is our bug.
+
+    The cases are tried in their order: what happens most stands first.
+    """
     match event:
         case Requested(_, ticket):
             resource = replace(
@@ -83,6 +86,63 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             return replace(resource, queue={**resource.queue, request_id: back})
         case TicketCancelled(agent, request_id, why, at_ms, remember):
             return _cancel(resource, agent, request_id, why, at_ms, remember)
+
+        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed, carried, after_silence):
+            unit = resource.unit(name)
+            ticket = unit.ticket or resource.queue[request_id]
+            if unit.ticket is None:
+                resource = _dequeue(resource, request_id)
+            assert ticket.request_id == request_id
+            held = Unit(
+                name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
+                until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
+                prepared=prepared_for(resource, replace(unit, ticket=ticket), True),
+            )  # fmt: skip
+            resource = replace(resource, lost=_without(resource.lost, agent))
+            return _put(resource, held)
+        case Claimed(_, name, _, at_ms):
+            unit = resource.unit(name)
+            assert unit.ticket is not None
+            return _set(
+                resource, unit, claimed=True, claim_at=None, confirmed_ms=at_ms, ticket=replace(unit.ticket, misses=0)
+            )
+        case Heard(_, name, _, at_ms):
+            return _set(resource, resource.unit(name), polls=0, polled=False, poll_at=None, confirmed_ms=at_ms)
+        case HoldExtended(_, name, _, at_ms, purpose, until, until_ms):
+            unit = resource.unit(name)
+            assert unit.ticket is not None
+            ticket = replace(unit.ticket, purpose=purpose) if purpose.strip() else unit.ticket
+            times = {"until": until, "until_ms": until_ms} if until is not None else {}
+            return _set(resource, unit, ticket=ticket, confirmed_ms=at_ms, **times)
+        case Armed(name, _, poll_at, claim_at):
+            quiet = {"polls": 0, "polled": False} if poll_at is None else {}
+            return _set(resource, resource.unit(name), poll_at=poll_at, claim_at=claim_at, **quiet)
+        case Polled(_, name, _, polls, poll_at):
+            return _set(resource, resource.unit(name), polls=polls, polled=True, poll_at=poll_at)
+        case Draining(_, name, _, why, code, grace):
+            unit = resource.unit(name)
+            unit = replace(unit, poll_at=None, claim_at=None, free_at=grace)
+            return _set(resource, unit, state=UnitState.DRAINING, why=why, code=code)
+        case HoldReleased(agent, name, fence, why, at_ms):
+            return _end_hold(resource, agent, name, fence, why, at_ms, released=True)
+        case HoldRevoked(agent, name, fence, why, at_ms, _, silent, grace):
+            return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent, grace=grace)
+        case Drained(name):
+            unit = resource.unit(name)
+            return _put(resource, Unit(name, server=unit.server, prepared=unit.prepared, silent=unit.silent))
+        case PassedOver(agent, name, fence, _, why, at_ms, grace):
+            unit = resource.unit(name)
+            assert unit.ticket is not None
+            back = replace(unit.ticket, absent=True, misses=unit.ticket.misses + 1)
+            resource = _lose(_enqueue(resource, back), agent, at_ms, why, fence)
+            state = UnitState.FREE if grace is None else UnitState.DRAINING
+            return _put(resource, Unit(name, state, server=unit.server, prepared=unit.prepared, free_at=grace))
+        case Started(_, name, _, launch):
+            unit = resource.unit(name)
+            return _set(resource, unit, launches={**unit.launches, launch.launch: launch})
+        case Finished(_, name, _, launch):
+            unit = resource.unit(name)
+            return _set(resource, unit, launches=_without(unit.launches, launch))
 
         case StepStarted(name, number, kind, _, request_id, restart, halt):
             unit = resource.unit(name)
@@ -153,63 +213,6 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             server = unit.server if unit.server is not None and unit.server.alive else None
             return _put(resource, Unit(name, server=server, prepared=unit.prepared))
 
-        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed, carried, after_silence):
-            unit = resource.unit(name)
-            ticket = unit.ticket or resource.queue[request_id]
-            if unit.ticket is None:
-                resource = _dequeue(resource, request_id)
-            assert ticket.request_id == request_id
-            held = Unit(
-                name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
-                until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
-                prepared=prepared_for(resource, replace(unit, ticket=ticket), True),
-            )  # fmt: skip
-            resource = replace(resource, lost=_without(resource.lost, agent))
-            return _put(resource, held)
-        case Claimed(_, name, _, at_ms):
-            unit = resource.unit(name)
-            assert unit.ticket is not None
-            return _set(
-                resource, unit, claimed=True, claim_at=None, confirmed_ms=at_ms, ticket=replace(unit.ticket, misses=0)
-            )
-        case Heard(_, name, _, at_ms):
-            return _set(resource, resource.unit(name), polls=0, polled=False, poll_at=None, confirmed_ms=at_ms)
-        case HoldExtended(_, name, _, at_ms, purpose, until, until_ms):
-            unit = resource.unit(name)
-            assert unit.ticket is not None
-            ticket = replace(unit.ticket, purpose=purpose) if purpose.strip() else unit.ticket
-            times = {"until": until, "until_ms": until_ms} if until is not None else {}
-            return _set(resource, unit, ticket=ticket, confirmed_ms=at_ms, **times)
-        case Armed(name, _, poll_at, claim_at):
-            quiet = {"polls": 0, "polled": False} if poll_at is None else {}
-            return _set(resource, resource.unit(name), poll_at=poll_at, claim_at=claim_at, **quiet)
-        case Polled(_, name, _, polls, poll_at):
-            return _set(resource, resource.unit(name), polls=polls, polled=True, poll_at=poll_at)
-        case Draining(_, name, _, why, code, grace):
-            unit = resource.unit(name)
-            unit = replace(unit, poll_at=None, claim_at=None, free_at=grace)
-            return _set(resource, unit, state=UnitState.DRAINING, why=why, code=code)
-        case HoldReleased(agent, name, fence, why, at_ms):
-            return _end_hold(resource, agent, name, fence, why, at_ms, released=True)
-        case HoldRevoked(agent, name, fence, why, at_ms, _, silent, grace):
-            return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent, grace=grace)
-        case Drained(name):
-            unit = resource.unit(name)
-            return _put(resource, Unit(name, server=unit.server, prepared=unit.prepared, silent=unit.silent))
-        case PassedOver(agent, name, fence, _, why, at_ms, grace):
-            unit = resource.unit(name)
-            assert unit.ticket is not None
-            back = replace(unit.ticket, absent=True, misses=unit.ticket.misses + 1)
-            resource = _lose(_enqueue(resource, back), agent, at_ms, why, fence)
-            state = UnitState.FREE if grace is None else UnitState.DRAINING
-            return _put(resource, Unit(name, state, server=unit.server, prepared=unit.prepared, free_at=grace))
-        case Started(_, name, _, launch):
-            unit = resource.unit(name)
-            return _set(resource, unit, launches={**unit.launches, launch.launch: launch})
-        case Finished(_, name, _, launch):
-            unit = resource.unit(name)
-            return _set(resource, unit, launches=_without(unit.launches, launch))
-
         case DefinitionPending(definition):
             return replace(resource, next_definition=definition)
         case Defined(definition):
@@ -224,10 +227,16 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
 
 # --- straight helpers ---------------------------------------------------------------------
 def _without(table: dict[str, T], key: str) -> dict[str, T]:
-    return {k: v for k, v in table.items() if k != key} if key in table else table
+    if key not in table:
+        return table
+    rest = table.copy()
+    del rest[key]
+    return rest
 
 
 def _put(resource: Resource, new: Unit) -> Resource:
+    if len(resource.units) == 1:
+        return replace(resource, units=(new,))
     return replace(resource, units=tuple(new if unit.name == new.name else unit for unit in resource.units))
 
 

@@ -30,7 +30,15 @@ from interlock.protocol.resource_events import (
 )
 from interlock.protocol.resource_events import Down as WentDown
 from interlock.protocol.resource_standing import NOT_UP_AGAIN, STOPPED_WITH_BUS
-from interlock.protocol.resource_state import Remains, StepKind, Ticket, Unit, UnitState, first_grantable
+from interlock.protocol.resource_state import (
+    Remains,
+    StepKind,
+    Ticket,
+    Unit,
+    UnitState,
+    first_grantable,
+    is_preparing,
+)
 from interlock.protocol.resource_steps import anew_kind, first_kind, may_run_again, next_kind, start_step
 from interlock.protocol.resource_waiting import arm
 
@@ -47,8 +55,7 @@ def settle(draft: Draft, first_before: str) -> None:
         _begin(draft, unit, ticket)
     arm(draft)
     first = next(iter(draft.state.queue), "")
-    preparing = any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units)
-    if not first or preparing or first in {first_before, draft.asked_for}:
+    if not first or first in {first_before, draft.asked_for} or is_preparing(draft.state):
         return
     ticket = draft.state.queue[first]
     if not draft.told(ticket, Queued):
@@ -57,9 +64,7 @@ def settle(draft: Draft, first_before: str) -> None:
 
 def first_of(draft: Draft) -> str:
     """Whose position is 1 and knows it: nobody's while the unit is being prepared for another."""
-    if any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units):
-        return ""
-    return next(iter(draft.state.queue), "")
+    return "" if is_preparing(draft.state) else next(iter(draft.state.queue), "")
 
 
 def step_result(draft: Draft, command: StepResult) -> None:

@@ -234,14 +234,20 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: dict[str, Lost] = {}
 
     def unit(self, name: str) -> Unit:
-        return next(unit for unit in self.units if unit.name == name)
+        for unit in self.units:
+            if unit.name == name:
+                return unit
+        raise LookupError(f"{self.key} has no unit {name!r}")
 
     def is_idle(self) -> bool:
         """Nobody owns, waits, runs or is in doubt: it can be put away."""
-        return not self.queue and all(
-            unit.state is UnitState.FREE and unit.step is None and unit.server is None and unit.prepared is None
-            for unit in self.units
-        )
+        if self.queue:
+            return False
+        for unit in self.units:
+            stands = unit.step is not None or unit.server is not None or unit.prepared is not None
+            if stands or unit.state is not UnitState.FREE:
+                return False
+        return True
 
 
 def find_ticket(resource: Resource, request_id: str) -> tuple[Ticket | None, Unit | None]:
@@ -279,7 +285,18 @@ def position(resource: Resource, request_id: str) -> int:
 
 
 def first_grantable(resource: Resource) -> Ticket | None:
-    return next((ticket for ticket in resource.queue.values() if not ticket.absent), None)
+    for ticket in resource.queue.values():
+        if not ticket.absent:
+            return ticket
+    return None
+
+
+def is_preparing(resource: Resource) -> bool:
+    """A unit is being prepared for somebody, whose place is ahead of the whole queue."""
+    for unit in resource.units:
+        if unit.state is UnitState.PREPARING and unit.ticket is not None:
+            return True
+    return False
 
 
 def wants_to_hear(resource: Resource, agent: str) -> bool:
@@ -288,7 +305,10 @@ def wants_to_hear(resource: Resource, agent: str) -> bool:
         mine = unit.ticket is not None and unit.ticket.agent == agent and not unit.ticket.run
         if mine and unit.state is UnitState.HELD and (not unit.claimed or unit.polled or unit.polls):
             return True
-    return any(resource.queue[request_id].absent for request_id in resource.by_agent.get(agent, ()))
+    for request_id in resource.by_agent.get(agent, ()):
+        if resource.queue[request_id].absent:
+            return True
+    return False
 
 
 def is_down(resource: Resource, unit: Unit) -> bool:
@@ -313,6 +333,9 @@ def why_down(resource: Resource, unit: Unit) -> str:
 
 def concerns(resource: Resource, agent: str) -> bool:
     """The agent waits for it, has it, or has commands running under it."""
-    return agent in resource.by_agent or any(
-        unit.ticket is not None and unit.ticket.agent == agent for unit in resource.units
-    )
+    if agent in resource.by_agent:
+        return True
+    for unit in resource.units:
+        if unit.ticket is not None and unit.ticket.agent == agent:
+            return True
+    return False

@@ -28,9 +28,12 @@ from interlock.protocol.resource_state import Resource, Unit, UnitState, first_g
 
 def next_deadline(resource: Resource) -> Deadline | None:
     """The earliest moment at which a Tick changes something."""
-    due = [at for unit in resource.units for at in (unit.poll_at, unit.claim_at) if at is not None]
-    due += [unit.free_at for unit in resource.units if unit.free_at is not None and unit.is_in_grace()]
-    return min(due, key=lambda at: at.mono_ms, default=None)
+    first: Deadline | None = None
+    for unit in resource.units:
+        for at in (unit.poll_at, unit.claim_at, unit.free_at if unit.free_at and unit.is_in_grace() else None):
+            if at is not None and (first is None or at.mono_ms < first.mono_ms):
+                first = at
+    return first
 
 
 def tick(draft: Draft) -> None:
