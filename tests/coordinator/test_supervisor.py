@@ -12,6 +12,7 @@ from tests.coordinator.memory_store import MemoryStore
 
 from interlock.coordinator import records
 from interlock.coordinator.config import parse_config
+from interlock.coordinator.journal import LAZY_S
 from interlock.coordinator.records import CameUp, Event
 from interlock.coordinator.session import UNREAD_BYTES_MAX, Session
 from interlock.coordinator.store import Snapshot
@@ -120,8 +121,39 @@ async def test_a_follower_hears_at_once_and_the_letter_counts_as_delivered(bus: 
         await a.ask(f"RELEASE {KEY}")
         await settled()
         assert len(b.heard("GRANTED")) == 1
+        await anyio.sleep(2 * LAZY_S)
         [letter] = [each for each in bus.supervisor.world.inbox("b").unread.values() if isinstance(each.body, Granted)]
         assert letter.delivered
+
+
+async def test_that_a_letter_was_shown_has_no_record_of_its_own_while_others_are_written(bus: Bus) -> None:
+    """A fsync for it would be one that the next holder's RELEASE, which comes a moment later, has to wait for."""
+    async with bus.running():
+        a, b = bus.client("a"), bus.client("b")
+        await a.ask(f"REQUEST {KEY} - x")
+        await b.ask(f"REQUEST {KEY} - y")
+        for each in (a, b):
+            await each.ask({"type": "WAIT", "resource": KEY, "follow": True}, to="supervisor")
+        await anyio.sleep(1)
+        before = bus.store.appends
+        for holder in (a, b) * 5:
+            await holder.ask(f"RELEASE {KEY}")
+            await holder.ask(f"REQUEST {KEY} - again")
+        assert bus.store.appends == before + 20
+        assert not [each for each in bus.supervisor.world.inbox("a").unread.values() if not each.delivered]
+
+
+async def test_a_message_about_a_letter_that_was_just_shown_does_not_wait_for_the_moment(bus: Bus) -> None:
+    async with bus.running():
+        a, b = bus.client("a"), bus.client("b")
+        await a.ask(f"REQUEST {KEY} - x")
+        await b.ask(f"REQUEST {KEY} - y")
+        await b.ask({"type": "WAIT", "resource": KEY, "follow": True}, to="supervisor")
+        await a.ask(f"RELEASE {KEY}")
+        began = bus.clock.mono_ms()
+        [letter] = bus.supervisor.world.inbox("b").unread.values()
+        assert (await b.ask({"type": "ACK", "ids": [letter.id]}, to="supervisor"))["type"] == "ACKED"
+        assert bus.clock.mono_ms() - began < LAZY_S * 1000
 
 
 class DoorThatIsNotRead:

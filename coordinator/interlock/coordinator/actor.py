@@ -37,6 +37,7 @@ class Item(msgspec.Struct, frozen=True):
         id: of the envelope, "" for what the bus says to itself; the latter is never lost, and never answered.
         digest: of the envelope's content, kept with the id.
         size: of that content (bytes), to bound a record.
+        lazy: nobody waits for it: it may go on record with what comes next.
     """
 
     command: Any
@@ -44,6 +45,7 @@ class Item(msgspec.Struct, frozen=True):
     sender: str = ""
     digest: str = ""
     size: int = 0
+    lazy: bool = False
 
 
 class Host(Protocol):
@@ -118,7 +120,8 @@ class Actor:
         if draft.must_be_kept():
             self._deciding = (items, draft)
             entry = Entry(self.address, tuple(draft.events), tuple(draft.kept), tuple(draft.withdraw), draft.causes)
-            host.journal.stage(entry, draft.state, partial(self._turns.later, self))
+            lazy = all(item.lazy for item in items)
+            host.journal.stage(entry, draft.state, partial(self._turns.later, self), lazy=lazy)
         else:
             host.follow_up(self, draft.outcome(), None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from interlock.coordinator.actor import Item
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Staged
 from interlock.coordinator.mail import touched
@@ -91,7 +92,7 @@ class Consequences:
         for session in sessions:
             self._push(session, agent, letter.body, letter.id, letter.sender)
         if sessions:
-            supervisor.tell(INBOX + agent, Deliver((letter.id,)))
+            supervisor.dispatcher.put(INBOX + agent, Item(Deliver((letter.id,)), lazy=True), own=True)
 
     def _notice(self, address: str, event: Any) -> None:
         """What the supervisor itself has to do with an event."""

@@ -46,6 +46,8 @@ class Dispatcher:
             actor = self._actors[address] = Actor(address, _machine(address), self._host, self)
         if not actor.mailbox.put(item, urgent=urgent, own=own):
             return False
+        if not item.lazy and actor.is_busy():
+            self._host.journal.hurry()
         self._schedule(actor)
         return True
 
@@ -56,6 +58,7 @@ class Dispatcher:
     async def quiet(self) -> None:
         """Wait until nothing waits and nothing is on its way to the disk."""
         while any(actor.mailbox or actor.is_busy() for actor in self._actors.values()):
+            self._host.journal.hurry()
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 

@@ -25,6 +25,7 @@ from interlock.protocol.limits import RECORD_BYTES_MAX, SNAPSHOT_EVERY_BYTES, SN
 
 log = structlog.get_logger("journal")
 REPLAY_ROWS = 512  # read at once
+LAZY_S = 0.02  # what nobody waits for is on record after this
 
 
 class Staged:
@@ -71,6 +72,7 @@ class Journal:
         self._pending: deque[Staged] = deque()
         self._wake = anyio.Event()
         self._committed = anyio.Event()
+        self._hurry = anyio.Event()
         self._closing = False
         self._since_snapshot = (0, 0)
         self._prune_through = 0
@@ -104,30 +106,52 @@ class Journal:
         self.world.seq = max(self.world.seq, seq)
         self.next_seq = self.world.seq + 1
 
-    def stage(self, entry: Entry, state: State | None, then: Callable[[Staged], None] | None = None) -> Staged:
-        """Queue an entry for the next record; its events have the numbers from `next_seq` on."""
+    def stage(
+        self, entry: Entry, state: State | None, then: Callable[[Staged], None] | None = None, *, lazy: bool = False
+    ) -> Staged:
+        """Queue an entry for the next record; its events have the numbers from `next_seq` on.
+
+        Args:
+            lazy: nobody waits for it: it goes with the next that somebody waits for, or after LAZY_S by itself. An
+                fsync of its own would be one that what comes a moment later has to wait for.
+        """
         staged = Staged(entry, state, records.encode(entry), then)
         self.next_seq += len(entry.events)
         self._pending.append(staged)
         self._wake.set()
+        if not lazy:
+            self._hurry.set()
         return staged
+
+    def hurry(self) -> None:
+        """Somebody waits for what is staged now."""
+        if self._pending:
+            self._hurry.set()
 
     async def run(self) -> None:
         """Write until `close`. Raises Unknown, or NotWritten for what waiting cannot mend."""
         while True:
             await self._wake.wait()
-            self._wake = anyio.Event()
-            while self._pending:
-                await self._write(list(self._take()))
+            if not self._hurry.is_set():
+                with anyio.move_on_after(LAZY_S):
+                    await self._hurry.wait()
+            self._wake, self._hurry = anyio.Event(), anyio.Event()
+            batch = list(self._take())
+            if self._pending or self._closing:  # what did not fit goes at once
+                self._wake.set()
+                self._hurry.set()
+            if batch:
+                await self._write(batch)
                 await self._snapshot_if_due()
                 await self._prune_some()
-            if self._closing:
+            if self._closing and not self._pending:
                 return
 
     def finish(self) -> None:
         """Let `run` return once all that is staged is written."""
         self._closing = True
         self._wake.set()
+        self._hurry.set()
 
     async def close(self, *, snapshot: bool) -> None:
         """Keep a last snapshot where the end is in order, and let go of the store."""
