@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import aiosqlite
 import anyio
+import anyio.to_thread
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from interlock.coordinator.store import SET_ASIDE, NotWritten, Row, Snapshot, Unknown, Unusable
@@ -43,6 +44,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 BUSY_S_MAX = 0.5  # The supervisor's flock is taken before; a file still locked now will not be free soon.
 CALL_S_MAX = 30.0  # A busy disk stalls for seconds; one that has not answered by then is one for a person.
 CLOSE_S_MAX = 10.0  # Long enough to move a full log into the file; after it the thread is left to end alone.
+PAGE_BYTES = 4_096  # SQLite's own default, and that of the disks below it.
 LOG_PAGES = 1_000  # 4 MiB: a checkpoint of some milliseconds, and a recovery too short to notice.
 LOG_BYTES_MAX = 8 << 20  # Twice LOG_PAGES: what a large snapshot added is given back at the next round.
 LOG_BYTES_ALARM = 64 << 20  # A log this long means that checkpoints fail: then say so instead of growing.
@@ -69,6 +71,7 @@ _KEPT = """
 SELECT min(idx), coalesce(
     (SELECT idx FROM record WHERE idx > ? OR at_ms >= ? ORDER BY idx LIMIT 1), max(idx)) FROM record"""
 SAVE = "INSERT OR REPLACE INTO snapshot (one, idx, hash, body) VALUES (1, ?, ?, ?)"
+_ZEROS = 1 << 20  # written at once
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 _NOT_WRITTEN = _LOCKED | {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG}
@@ -199,6 +202,7 @@ class SqliteStore:
             if _code(error) != sqlite3.SQLITE_FULL:
                 raise
         await self._call("SELECT max(idx) FROM record")
+        await anyio.to_thread.run_sync(_grow, self._log, LOG_PAGES * PAGE_BYTES)
 
     async def _call(self, sql: str, *values: object) -> Any:
         """One statement to its end in one thread hop; its rows. Raises sqlite3.Error or TimeoutError."""
@@ -259,6 +263,26 @@ def _inspect(path: Path, log: Path) -> tuple[int, int]:
             if stat.S_IMODE(found.st_mode) != 0o600:
                 os.chmod(each, 0o600)
     return _identity(path)
+
+
+def _grow(log: Path, size: int) -> None:
+    """Give the log its length at once: an fsync after which a file is longer costs twice one that is not (ADR 26).
+
+    Zeros are no frames to SQLite, like the old ones that lie behind the end of every log that is used again. Nothing
+    depends on it: without room it is left as it was.
+    """
+    with contextlib.suppress(OSError):
+        fd = os.open(log, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            before = os.fstat(fd).st_size
+            try:
+                for at in range(before, size, _ZEROS):
+                    os.pwrite(fd, bytes(min(_ZEROS, size - at)), at)
+                os.fdatasync(fd)
+            except OSError:
+                os.ftruncate(fd, before)
+        finally:
+            os.close(fd)
 
 
 def _identity(path: Path) -> tuple[int, int]:
