@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import psutil
+from tests import polling
 
 ROOT = Path(__file__).parents[2]
 BUS = ROOT / ".venv" / "bin" / "bus"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 FIXTURES = ROOT / "tests" / "fixtures"
-WAIT_S = 30.0  # for anything that must happen; only a test that fails waits so long
+WAIT_S = polling.WAIT_S  # for anything that must happen; only a test that fails waits so long
 Event = dict[str, Any]
 Answer = TypeVar("Answer")
 
@@ -223,7 +224,7 @@ class Bus:
         if begun and self("down", "--stop-servers").out == "not running\n":  # killed by the test: servers may live
             self("up")
             self("down", "--stop-servers")
-        left = [each for each in self.processes() if not ends(each.pid, 5)]
+        left = [each for each in self.processes() if not ends(each.pid)]
         said = [_describe(each) for each in left]
         for each in left:
             kill(each.pid)
@@ -411,13 +412,25 @@ def fetch(port: int) -> str:
         connection.close()
 
 
+_claims: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port that nobody has, below those that outgoing connections get."""
-    for port in random.sample(range(20_000, 32_000), 200):
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            with contextlib.suppress(OSError):
+    """A TCP port that nobody has, below those that outgoing connections get, and that no other test is given.
+
+    Between the look and the server's own bind another test might take it, of this run or of another on the machine: so
+    each holds the UDP port of the same number, which nothing here uses, for as long as its process lives.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 200):
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with contextlib.ExitStack() as unless_free:
+            unless_free.callback(claim.close)
+            with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+                claim.bind(("127.0.0.1", port))
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
                 probe.bind(("::", port))
+                unless_free.pop_all()
+                _claims.append(claim)
                 return port
     raise AssertionError("no port is free")
 
