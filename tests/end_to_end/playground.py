@@ -1,6 +1,7 @@
 """A bus of a test's own, driven through the real command: its folder, its home, its port, its repository.
 
-    bus(…) ──▶ Done(code, out, err)        bus.start(…) ──▶ Running: lines as they come, signals, an end
+    bus(…) ──▶ Done(code, out, err), from a process that waits ready (ready_command.py)
+    bus.start(…) ──▶ Running: lines as they come, signals, an end
     Follower = `bus tail -f --json` ──▶ wait for events instead of sleeping
 
 It never waits for a number of seconds: only for an event, a line or an end, and at most WAIT_S for each.
@@ -25,12 +26,14 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import psutil
 from tests import polling
+from tests.end_to_end.ready_command import ReadyCommand
 
 ROOT = Path(__file__).parents[2]
 BUS = ROOT / ".venv" / "bin" / "bus"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 FIXTURES = ROOT / "tests" / "fixtures"
 WAIT_S = polling.WAIT_S  # for anything that must happen; only a test that fails waits so long
+READY = ReadyCommand(PYTHON, FIXTURES / "ready_bus.py", BUS)
 Event = dict[str, Any]
 Answer = TypeVar("Answer")
 
@@ -126,10 +129,9 @@ class Bus:
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
     ) -> Done:
-        done = subprocess.run(
-            [str(BUS), *words], cwd=cwd or self.folder, env=self.environment_of(agent, env), text=True,
-            capture_output=True, timeout=2 * WAIT_S, check=False, start_new_session=True, input=stdin or "",
-        )  # fmt: skip
+        done = READY.run(
+            words, cwd or self.folder, self.environment_of(agent, env), (stdin or "").encode(), within_s=2 * WAIT_S
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *words: str, cwd: Path | None = None, agent: str = "", env: Mapping[str, str] | None = None) -> str:
