@@ -163,6 +163,7 @@ def test_scripts_can_be_run() -> None:
         "scripts/demo",
         "scripts/test",
         "scripts/bench",
+        "scripts/flakes",
         "scripts/site",
         "scripts/picture",
         ".ci/run",
