@@ -45,17 +45,20 @@ def run(seed: int, more: list[str]) -> tuple[str, str]:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(prog="scripts/flakes", description=__doc__)
+    arguments = argparse.ArgumentParser(
+        prog="scripts/flakes", description=__doc__, usage="%(prog)s [RUNS] [--seed FIRST] [-- PYTEST…]"
+    )
     arguments.add_argument("runs", nargs="?", type=int, default=100)
     arguments.add_argument("--seed", type=int, default=0, help="of the first run; by default another one each time")
-    arguments.add_argument("pytest", nargs="*", help="after --: instead of the quick tests")
-    given = arguments.parse_args()
+    words = sys.argv[1:]
+    ours = words.index("--") if "--" in words else len(words)
+    given, of_pytest = arguments.parse_args(words[:ours]), words[ours + 1 :]
     first = given.seed or int(time.time())
     failed: Counter[str] = Counter()
     bad = 0
     for number in range(given.runs):
         seed, before, began = first + number, cpu_s(), time.monotonic()
-        output, last = run(seed, given.pytest)
+        output, last = run(seed, of_pytest)
         load = os.getloadavg()[0]
         took = f"{time.monotonic() - began:.0f} s, {cpu_s() - before:.0f} s of CPU, load {load:.0f}"
         print(f"{number + 1}/{given.runs} seed {seed}: {last} ({took})", flush=True)
