@@ -17,12 +17,17 @@ SAYERS = {  # what a sentence is given to: our refusals, failures and errors, an
 }  # fmt: skip
 
 
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def sentences() -> dict[str, str]:
     """Every sentence, and the file that it stands in."""
     found: dict[str, str] = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for text in _of(ast.parse(path.read_text())):
+            for text in _of(_parsed(path)):
                 found.setdefault(text, path.relative_to(ROOT).as_posix())
     return found
 
@@ -34,7 +39,7 @@ def every_text() -> set[str]:
         text
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(_parsed(path))
         for text in _texts(node, {})
     }
 

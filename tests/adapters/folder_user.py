@@ -2,11 +2,11 @@
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
-from tests.end_to_end.playground import WAIT_S, Bus
+from tests.end_to_end.playground import Bus
+from tests.polling import until
 
 
 class FolderUser:
@@ -32,20 +32,12 @@ class FolderUser:
 
     def find(self, where: str, pattern: str) -> Path:
         """The first file of that pattern; waits for it."""
-        until = time.monotonic() + WAIT_S
-        while time.monotonic() < until:
-            found = sorted((self.folder / where).glob(pattern))
-            if found:
-                return found[0]
-            time.sleep(0.01)  # polls: a folder user has nothing else to wait for
-        raise AssertionError(f"no {pattern} in {self.folder / where}, but {self.names()}")
+        until(lambda: [*(self.folder / where).glob(pattern)], lambda: f"no {pattern} in {where}/, but {self.names()}")
+        return min((self.folder / where).glob(pattern))
 
     def gone(self, path: Path) -> None:
         """Wait until a file is not there any more."""
-        until = time.monotonic() + WAIT_S
-        while os.path.lexists(path):
-            assert time.monotonic() < until, f"{path} stays: {self.names()}"
-            time.sleep(0.01)  # polls: as above
+        until(lambda: not os.path.lexists(path), lambda: f"{path} stays: {self.names()}")
 
     def names(self) -> dict[str, list[str]]:
         return {each.name: sorted(os.listdir(each)) for each in self.folder.iterdir() if each.is_dir()}

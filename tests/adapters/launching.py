@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+from tests.polling import WAIT_S
 
 from interlock.adapters.launches import Keeper, KeeperEvent, LaunchSpec, start_keeper
 from interlock.adapters.process import identify, send_signal, wait_gone
 from interlock.protocol.identity import Identity
 
-PATIENCE_S = 60  # a bound for a machine under load, never waited for
+PATIENCE_S = WAIT_S
 Wanted = TypeVar("Wanted")
 
 # A tree that does all it can to be missed: ignores SIGTERM, forks twice, leaves the session and its parent. Every

@@ -4,8 +4,9 @@ import json
 import socket
 from typing import Any
 
+from tests.polling import WAIT_S
+
 Frame = dict[str, Any]
-WAIT_S = 20.0
 
 
 class Peer:

@@ -174,6 +174,7 @@ def test_an_error_in_the_block_is_raised_as_it_is(command: Command) -> None:
         block()
 
 
+@pytest.mark.slow
 def test_users_get_types(tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text(TYPED)
     done = subprocess.run(

@@ -8,6 +8,7 @@ import pytest
 from tests.adapters.folder_user import joined
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import FIXTURES, PYTHON, WAIT_S, Bus
+from tests.polling import until
 
 SANDBOXED = [str(PYTHON), str(FIXTURES / "sandboxed.py"), "--deny", "socket", "--"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
@@ -99,8 +100,7 @@ def test_a_cancelled_wait_and_a_new_supervisor_are_the_same_inside(bus: Bus) -> 
     argv = [*SANDBOXED, sys.executable, "-c", PROGRAM, "waiter", "cancelled", "over_a_restart"]
     running = bus.launch(argv, env=bus.environment, stdin=subprocess.PIPE)
     running.out.until("in waiter")
-    while not bus.status("machine/taken")["queue"]:  # polls: nobody tells who is queued for another
-        assert running.process.poll() is None
+    until(lambda: bus.status("machine/taken")["queue"])
     # when: cancelled
     assert running.process.stdin is not None
     running.process.stdin.write("\n")
@@ -108,8 +108,7 @@ def test_a_cancelled_wait_and_a_new_supervisor_are_the_same_inside(bus: Bus) -> 
     # then
     running.out.until("cancelled [[]]")
     # when: another supervisor
-    while bus.status("machine/over")["state"] != "held":  # polls: as above
-        assert running.process.poll() is None
+    until(lambda: bus.status("machine/over")["state"] == "held")
     assert bus("request", "machine/over", agent="first").code == 75
     running.out.until("saw requested first")
     bus.kill_supervisor()

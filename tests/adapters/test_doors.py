@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
@@ -14,6 +13,7 @@ from tests.adapters.folder_user import FolderUser, joined
 from tests.adapters.peer import Peer
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import WAIT_S, Bus
+from tests.polling import until
 
 from interlock.adapters.cli.relay import Relay, connect
 
@@ -258,10 +258,7 @@ def test_a_relay_that_is_over_leaves_nothing_behind(bus: Bus) -> None:
     # when
     relay.close()
     # then
-    until = time.monotonic() + WAIT_S
-    while mine.exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)  # polls: nobody says when the bus has cleared it away
+    until(lambda: not mine.exists())
 
 
 @pytest.mark.parametrize("broken", ["up", "down", "read"])

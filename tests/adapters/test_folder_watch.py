@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.polling import WAIT_S
 
 from interlock.adapters.folder_watch import ARRIVALS, FolderWatch, Inotify, Watchfiles
 
@@ -66,7 +67,7 @@ def test_a_directory_that_goes_and_one_that_is_a_link_are_not_watched(tmp_path: 
         (folder / "x").rmdir()
         watch.add(folder, ARRIVALS)
         folder.rmdir()
-        await asyncio.wait_for(gone.wait(), 20)
+        await asyncio.wait_for(gone.wait(), WAIT_S)
         watch.stop()
         return heard
 

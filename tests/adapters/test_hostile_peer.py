@@ -14,6 +14,7 @@ import pytest
 from tests.adapters.peer import Peer, body
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import BUS, Bus
+from tests.polling import WAIT_S
 
 from interlock.adapters.process import identify
 
@@ -90,7 +91,7 @@ def test_anothers_command_is_not_ended_by_saying_so(bus: Bus, join: Join) -> Non
         assert running.poll() is None
     finally:
         running.send_signal(signal.SIGTERM)
-        running.wait(timeout=20)
+        running.wait(timeout=WAIT_S)
         assert running.stdout is not None
         running.stdout.close()
 

@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.adapters.folder_user import FolderUser, joined
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import Bus, Follower
+from tests.polling import until
 
 _numbers = itertools.count(1)
 SESSION = """
@@ -267,7 +267,7 @@ def test_a_folder_swapped_for_a_link_leads_nowhere_and_works_again_once_it_is_pu
     place.symlink_to(outside)
     bus.ok("send", name, "for you", agent="writer")
     log = bus.home / "log" / "supervisor.log"
-    wait_for(lambda: f"inboxes/{name}" in log.read_text() or part == "out")
+    until(lambda: f"inboxes/{name}" in log.read_text() or part == "out")
     bus.ok("status")
     # then
     assert sorted(str(each) for each in outside.rglob("*")) == before
@@ -279,15 +279,6 @@ def test_a_folder_swapped_for_a_link_leads_nowhere_and_works_again_once_it_is_pu
     assert json.loads(swapped.letter("TEXT").read_text())["text"] == "for you"
     swapped.post("STATUS\n", "after")
     assert swapped.answer("after")["body"]["type"] == "TEXT"
-
-
-def wait_for(is_true: Callable[[], bool]) -> None:
-    done = threading.Event()
-    for _ in range(3_000):
-        if is_true():
-            return
-        done.wait(0.01)
-    raise AssertionError("it did not come true")
 
 
 def test_many_files_at_once_are_all_taken_in_and_nobody_else_waits_for_them(bus: Bus) -> None:
@@ -328,7 +319,7 @@ def test_a_file_is_taken_in_once_however_often_the_bus_is_killed(bus: Bus) -> No
     with_texts = [event["letter"]["body"]["text"] for event in events(bus, "sent") if event["to"] == "target"]
     assert sorted(with_texts) == sorted(f"n{number}" for number in range(60))
     target = FolderUser(bus, "target")
-    wait_for(lambda: len(list((target.folder / "new").glob("*.TEXT.json"))) == 60)
+    until(lambda: len(list((target.folder / "new").glob("*.TEXT.json"))) == 60)
 
 
 def events(bus: Bus, kind: str) -> list[Any]:
@@ -341,7 +332,7 @@ def test_after_a_kill_what_is_missing_is_written_and_what_was_moved_is_read(bus:
     back = joined(bus, "back")
     for text in ("one", "two", "three"):
         bus.ok("send", "back", text, agent="writer")
-    wait_for(lambda: len(list((back.folder / "new").glob("*.TEXT.json"))) == 3)
+    until(lambda: len(list((back.folder / "new").glob("*.TEXT.json"))) == 3)
     first, second, third = sorted((back.folder / "new").glob("*.TEXT.json"))
     follow = Follower(bus)
     # when
@@ -352,7 +343,7 @@ def test_after_a_kill_what_is_missing_is_written_and_what_was_moved_is_read(bus:
     bus.ok("up")
     # then
     follow.until("acked", agent="back")
-    wait_for(lambda: second.exists() and bool(third.read_text()))
+    until(lambda: second.exists() and bool(third.read_text()))
     assert [json.loads(each.read_text())["text"] for each in (second, third)] == ["two", "three"]
     assert not first.exists()
 

@@ -154,7 +154,7 @@ HOSTILE = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=HOSTILE, others=st.lists(HOSTILE, max_size=3), port=st.integers(1, 65_535), known=st.booleans())
 def test_whatever_was_found_the_file_is_right(text: str, others: list[str], port: int, known: bool) -> None:
     from interlock.adapters.project.draft import _text
@@ -168,7 +168,7 @@ def test_whatever_was_found_the_file_is_right(text: str, others: list[str], port
         assert found.server.start == f"run {text}".encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(script=HOSTILE, process=HOSTILE, recipe=HOSTILE)
 def test_whatever_stands_in_a_project_the_file_is_right(
     tmp_path_factory: pytest.TempPathFactory, script: str, process: str, recipe: str

@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.coordinator.bus import Bus
+from tests.polling import WAIT_S
 
 from interlock.adapters.folders import Folders
 from interlock.adapters.inbox_files import Delivery
@@ -33,14 +34,14 @@ async def test_where_no_answer_can_be_put_the_post_stays_and_is_not_tried_at_onc
         (tmp_path / "inboxes/a/new").rmdir()
         (tmp_path / "inboxes/a/new").symlink_to(tmp_path)
         # when
-        with anyio.fail_after(60):
+        with anyio.fail_after(WAIT_S):
             more, again = await intake.take_in("a", OUT)
         # then
         assert (more, again) == (False, True)
         assert (tmp_path / "inboxes/a/out/x").exists()
         # and when its folder is well again
         (tmp_path / "inboxes/a/new").unlink()
-        with anyio.fail_after(60):
+        with anyio.fail_after(WAIT_S):
             await intake.take_in("a", OUT)
         # then
         assert not (tmp_path / "inboxes/a/out/x").exists()

@@ -14,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 from tests.end_to_end.playground import free_port, stranger
+from tests.polling import WAIT_S
 
 from interlock.adapters.launches import Gone, LaunchSpec, start_keeper
 from interlock.adapters.listeners import Listener, belongs, free, listeners
@@ -121,7 +122,7 @@ async def test_a_listener_in_the_keeper_s_tree_is_ours_and_a_stranger_is_not(tmp
     os.close(write)
     try:
         await keeper.go()
-        with anyio.fail_after(60):
+        with anyio.fail_after(WAIT_S):
             await anyio.wait_readable(read)
             port, master = (int(word) for word in os.read(read, 100).split())
             with listening(socket.AF_INET, "127.0.0.1") as strange:
@@ -134,7 +135,7 @@ async def test_a_listener_in_the_keeper_s_tree_is_ours_and_a_stranger_is_not(tmp
     finally:
         os.close(read)
         keeper.kill()
-        with anyio.CancelScope(shield=True), anyio.fail_after(60):
+        with anyio.CancelScope(shield=True), anyio.fail_after(WAIT_S):
             events = [event async for event in keeper.events]
         keeper.close()
     assert isinstance(events[-1], Gone)

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 from tests.adapters.launching import known
+from tests.polling import WAIT_S
 
 from interlock.adapters import process_table
 from interlock.adapters.process import (
@@ -160,7 +161,7 @@ async def test_a_process_whose_first_thread_has_ended_lives_while_another_runs()
 async def test_waiting_for_the_gone_returns_at_once() -> None:
     me = known(os.getpid())
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(WAIT_S):
         await wait_gone(replace(me, start_ticks=me.start_ticks + 1))
 
 
@@ -170,7 +171,7 @@ async def test_waiting_returns_when_it_is_killed_and_closes_its_descriptor() -> 
     before = len(os.listdir("/proc/self/fd"))
     with child() as process:
         identity = known(process.pid)
-        with anyio.fail_after(10):
+        with anyio.fail_after(WAIT_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(wait_gone, identity)
                 await anyio.wait_all_tasks_blocked()
@@ -198,7 +199,7 @@ async def test_without_a_pidfd_it_is_looked_at_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("interlock.adapters.process.POLL_S", 0.01)
     with child() as process:
         identity = known(process.pid)
-        with anyio.fail_after(10):
+        with anyio.fail_after(WAIT_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(wait_gone, identity)
                 process.kill()

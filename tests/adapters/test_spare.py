@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 from msgspec.structs import replace
-from tests.adapters.launching import PATIENCE_S, Launch, Output, known
+from tests.adapters.launching import PATIENCE_S, Launch, Output, known, lines
 
 from interlock.adapters.keeper.spec import Spec
 from interlock.adapters.keeper.tree import matches, words_of
@@ -65,9 +66,13 @@ async def spared(started: Launch) -> list[Identity]:
 
 @pytest.mark.anyio
 async def test_a_daemon_neither_keeps_the_tree_nor_is_killed_and_is_told_of(daemons: Path) -> None:
-    async with launched(daemons, f"setsid {daemons}/watchd 600 & setsid sh -c 'exec sleep 0.3' & exit 5") as started:
+    os.mkfifo(daemons / "end")
+    worker = "read end < end"  # it ends when it is told to, after the command itself
+    async with launched(daemons, f"setsid {daemons}/watchd 600 & setsid sh -c '{worker}' & exit 5") as started:
         ended = await started.until(Ended)
         assert ended.code == 5
+        assert lines(started.result)[-1] == "ended", "the tree is not gone before its last process is"
+        await anyio.to_thread.run_sync((daemons / "end").write_text, "\n")
         (daemon,) = await spared(started)
         assert probe(daemon) is Presence.ALIVE
         end = judge(started.keeper.identity, started.result, "one")

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.polling import WAIT_S
 
 from interlock.adapters import sqlite
 from interlock.adapters.sqlite import LOG_BYTES_MAX, MIGRATIONS, PRUNE_ROWS, SqliteStore
@@ -105,8 +106,8 @@ async def filled(path: Path, rows: int = 20) -> Path:
 
 
 async def refusal(path: Path) -> str:
-    """The sentence with which a start on `path` is refused, within two seconds."""
-    with anyio.fail_after(2), pytest.raises(Unusable) as caught:
+    """The sentence with which a start on `path` is refused; it never waits for ever."""
+    with anyio.fail_after(WAIT_S), pytest.raises(Unusable) as caught:
         async with SqliteStore(path):
             pass
     sentence = str(caught.value)
@@ -397,7 +398,7 @@ async def test_a_disk_that_does_not_answer_is_unknown_and_close_is_bounded(
     with pytest.raises(Unknown):
         await store.append(row(2))
 
-    with anyio.fail_after(2):
+    with anyio.fail_after(WAIT_S):
         await store.close()
         await store.open()
     await store.append(row(2))
@@ -454,7 +455,7 @@ def test_a_start_that_fails_ends_its_process(path: Path, stage: str, error: str)
         assert process.stderr is not None
         assert process.stdout.readline() == "failed\n"
         try:
-            process.wait(timeout=2)
+            process.wait(timeout=WAIT_S)
         finally:
             process.kill()
         complaint = process.stderr.read()

@@ -4,7 +4,7 @@
 
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import anyio
 import pytest
 from tests.coordinator.bus import Bus
 from tests.coordinator.memory_store import MemoryStore
+from tests.polling import until_true
 
 from interlock.adapters import state_files
 from interlock.adapters.paths import Home
@@ -51,21 +52,15 @@ async def running(
         await states.finish()
 
 
-async def true(of: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
-        while not of():  # noqa: ASYNC110 - files tell nobody
-            await anyio.sleep(0.005)  # polls: files tell nobody
-
-
 async def until(home: Home, name: str, says: str) -> str:
     """The content of a state file, once it says so."""
     path = home.states / name
-    with anyio.fail_after(10):
-        while True:
-            text = path.read_text() if stat.S_ISREG(path.lstat().st_mode if os.path.lexists(path) else 0) else ""
-            if says in text:
-                return text
-            await anyio.sleep(0.005)  # polls: files tell nobody
+
+    def text() -> str:
+        return path.read_text() if stat.S_ISREG(path.lstat().st_mode if os.path.lexists(path) else 0) else ""
+
+    await until_true(lambda: says in text(), text)
+    return text()
 
 
 def look(home: Home) -> Found:
@@ -104,7 +99,7 @@ async def test_what_nobody_has_or_wants_any_more_loses_its_file_and_gets_it_agai
             await a.ask("REQUEST machine/r - x")
             assert (home.states / "r.md").exists()
             await a.ask("RELEASE machine/r")
-            await true(lambda: not (home.states / "r.md").exists())
+            await until_true(lambda: not (home.states / "r.md").exists())
             assert not states.covers("machine/r")
 
 
@@ -184,7 +179,7 @@ async def test_a_file_of_somebody_elses_is_not_written_over(home: Home, tmp_path
     async with running(home, MemoryStore(), config) as (bus, states):
         await bus.client("a").ask("REQUEST machine/r - x")
         await until(home, "r.md", "| owner | a |")
-        await true(lambda: states.problem != "")
+        await until_true(lambda: states.problem != "")
         assert "no state file" in states.problem
     assert mine.read_text() == "my own\n"
 

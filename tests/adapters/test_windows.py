@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.adapters.launching import PATIENCE_S, STUBBORN, Launch, Output, all_gone, known, lines
+from tests.polling import until_true
 
 from interlock.adapters.keeper.window import for_log
 from interlock.adapters.launch_result import Ended, Gone, read_result
@@ -44,9 +45,7 @@ class Windowed(Launch):
 
     async def logged(self, text: str, times: int = 1) -> None:
         """Wait until the log holds it so often."""
-        with anyio.fail_after(PATIENCE_S):
-            while self.log.count(text) < times:  # noqa: ASYNC110 - a log is a file
-                await anyio.sleep(0.01)  # polls: it
+        await until_true(lambda: self.log.count(text) >= times, lambda: self.log)
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Rules of the house that no linter knows. Each message says what to do instead."""
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -25,12 +26,17 @@ MAY_TOUCH_THE_WORLD = {"ids.py"}  # chance and time for names of messages
 LINES_MAX = 350
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def sources(folder: str) -> Iterator[Path]:
     yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -51,7 +57,7 @@ def test_protocol_is_pure() -> None:
     for path in sources("protocol"):
         touched = {name.split(".")[0] for name in imports(path)} - PURE - {"interlock"}
         assert not touched, f"{path} imports {touched}: take the value as an argument instead"
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         waits = [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)]
         assert not waits, f"{path} awaits: that belongs in coordinator/"
 
@@ -72,7 +78,7 @@ def test_the_keeper_imports_itself_and_the_standard_library_only() -> None:
         assert not foreign, f"{path} imports {foreign}: a keeper cannot see that"
         lazy = [
             node
-            for inside in ast.walk(ast.parse(path.read_text()))
+            for inside in ast.walk(parsed(path))
             if isinstance(inside, ast.FunctionDef | ast.AsyncFunctionDef)
             for node in ast.walk(inside)
             if isinstance(node, ast.Import | ast.ImportFrom)
@@ -99,7 +105,7 @@ def test_one_noun_a_file(folder: str) -> None:
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_every_module_says_what_it_means(folder: str) -> None:
     for path in sources(folder):
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{path}: begin with one line of meaning"
+        assert ast.get_docstring(parsed(path)), f"{path}: begin with one line of meaning"
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
@@ -115,7 +121,7 @@ def test_every_folder_is_a_package_that_says_what_is_in_it(folder: str) -> None:
 def test_public_classes_and_functions_are_explained(folder: str) -> None:
     """Message types whose tag says it all are let off; functions and classes are not."""
     for path in sources(folder):
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
                 lines = (node.end_lineno or 0) - node.lineno
                 assert ast.get_docstring(node) or lines <= 8, f"{path}: {node.name} has no docstring"
@@ -126,7 +132,7 @@ def test_numbers_stand_in_limits() -> None:
     for path in sources("protocol"):
         if path.name == "limits.py":
             continue
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
                 assert not re.search(r"_(MAX|MIN|MS)$", name) or name.startswith("_"), f"{path}: move {name} to limits"
@@ -145,21 +151,10 @@ def test_no_reason_no_exception() -> None:
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_nothing_is_raised_within_except_star(folder: str) -> None:
     for path in sources(folder):
-        for tried in ast.walk(ast.parse(path.read_text())):
+        for tried in ast.walk(parsed(path)):
             handlers = tried.handlers if isinstance(tried, ast.TryStar) else []
             raises = [node for each in handlers for node in ast.walk(each) if isinstance(node, ast.Raise)]
             assert not raises, f"{path}: Pythons differ in whether it comes out in a group: raise it after the try"
-
-
-def test_nothing_sleeps_in_tests() -> None:
-    """Wait for an event. A test that sleeps is slow where the machine is fast, and wrong where it is slow."""
-    for path in sources("tests"):
-        if {"fixtures", "coordinator", "simulation"} & set(path.parts) or path == Path(__file__):
-            continue  # programs that tests run; and virtual time, in which a sleep takes none
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
-            asleep = re.search(r"\b(time|anyio|asyncio)\.sleep\((?!0\)|\d{2,}\))", line)  # 60: a child to be killed
-            inside_a_child = line.lstrip().startswith(('"', "'"))  # the text of a program that a test runs
-            assert not asleep or inside_a_child or "# polls:" in line, f"{path}:{number}: wait for an event instead"
 
 
 def test_scripts_can_be_run() -> None:
@@ -168,6 +163,7 @@ def test_scripts_can_be_run() -> None:
         "scripts/demo",
         "scripts/test",
         "scripts/bench",
+        "scripts/flakes",
         "scripts/site",
         "scripts/picture",
         ".ci/run",

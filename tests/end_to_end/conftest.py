@@ -2,19 +2,12 @@
 
 import contextlib
 import os
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.end_to_end.playground import Bus, Follower, Repository, free_port
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _interrupts_are_heard() -> None:
-    """A shell starts what it puts into the background with SIGINT ignored; what we start shall not inherit that."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Home:

@@ -1,6 +1,7 @@
 """A bus of a test's own, driven through the real command: its folder, its home, its port, its repository.
 
-    bus(…) ──▶ Done(code, out, err)        bus.start(…) ──▶ Running: lines as they come, signals, an end
+    bus(…) ──▶ Done(code, out, err), from a process that waits ready (ready_command.py)
+    bus.start(…) ──▶ Running: lines as they come, signals, an end
     Follower = `bus tail -f --json` ──▶ wait for events instead of sleeping
 
 It never waits for a number of seconds: only for an event, a line or an end, and at most WAIT_S for each.
@@ -24,12 +25,15 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import psutil
+from tests import polling
+from tests.end_to_end.ready_command import ReadyCommand
 
 ROOT = Path(__file__).parents[2]
 BUS = ROOT / ".venv" / "bin" / "bus"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 FIXTURES = ROOT / "tests" / "fixtures"
-WAIT_S = 30.0  # for anything that must happen; only a test that fails waits so long
+WAIT_S = polling.WAIT_S  # for anything that must happen; only a test that fails waits so long
+READY = ReadyCommand(PYTHON, FIXTURES / "ready_bus.py", BUS)
 Event = dict[str, Any]
 Answer = TypeVar("Answer")
 
@@ -125,10 +129,9 @@ class Bus:
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
     ) -> Done:
-        done = subprocess.run(
-            [str(BUS), *words], cwd=cwd or self.folder, env=self.environment_of(agent, env), text=True,
-            capture_output=True, timeout=2 * WAIT_S, check=False, start_new_session=True, input=stdin or "",
-        )  # fmt: skip
+        done = READY.run(
+            words, cwd or self.folder, self.environment_of(agent, env), (stdin or "").encode(), within_s=2 * WAIT_S
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *words: str, cwd: Path | None = None, agent: str = "", env: Mapping[str, str] | None = None) -> str:
@@ -223,7 +226,7 @@ class Bus:
         if begun and self("down", "--stop-servers").out == "not running\n":  # killed by the test: servers may live
             self("up")
             self("down", "--stop-servers")
-        left = [each for each in self.processes() if not ends(each.pid, 5)]
+        left = [each for each in self.processes() if not ends(each.pid)]
         said = [_describe(each) for each in left]
         for each in left:
             kill(each.pid)
@@ -411,13 +414,25 @@ def fetch(port: int) -> str:
         connection.close()
 
 
+_claims: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port that nobody has, below those that outgoing connections get."""
-    for port in random.sample(range(20_000, 32_000), 200):
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            with contextlib.suppress(OSError):
+    """A TCP port that nobody has, below those that outgoing connections get, and that no other test is given.
+
+    Between the look and the server's own bind another test might take it, of this run or of another on the machine: so
+    each holds the UDP port of the same number, which nothing here uses, for as long as its process lives.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 200):
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with contextlib.ExitStack() as unless_free:
+            unless_free.callback(claim.close)
+            with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+                claim.bind(("127.0.0.1", port))
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
                 probe.bind(("::", port))
+                unless_free.pop_all()
+                _claims.append(claim)
                 return port
     raise AssertionError("no port is free")
 

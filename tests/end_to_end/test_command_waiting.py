@@ -276,7 +276,7 @@ def test_a_waiter_that_never_comes_back_is_passed_over_and_keeps_its_arrival(
     bus: Bus, home: Home, follow: Callable[[], Follower]
 ) -> None:
     # given
-    home.write('[bus]\nclaim = "300ms"\n')
+    home.write('[bus]\nclaim = "2s"\n')
     log = follow()
     bus.ok("request", "machine/x", agent="A")
     for agent in ("away", "here"):

@@ -228,7 +228,7 @@ def test_a_person_takes_a_server_back_and_its_owner_has_a_moment_to_save_what_it
     bus: Bus, home: Home, port: int, repository: Repository, follow: Follow
 ) -> None:
     # given
-    home.write(server_config(port, bus='revoke_grace = "1500ms"'))
+    home.write(server_config(port, bus='revoke_grace = "5s"'))
     one, two = repository.worktrees(2)
     bus.ok("up")
     log = follow()

@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from tests.end_to_end.conftest import Home
-from tests.end_to_end.playground import WAIT_S, Bus, Client, Done, Repository, ends, fetch, server_config
+from tests.end_to_end.playground import Bus, Client, Done, Repository, ends, fetch, server_config
+from tests.polling import until
 
 
 def recover(bus: Bus, key: str) -> str:
@@ -21,13 +21,6 @@ def recover(bus: Bus, key: str) -> str:
         evidence = person.ask("supervisor", body={"type": "RECOVER", "resource": key})
         answer = person.ask("supervisor", body={"type": "RECOVER", "resource": key, "code": evidence["code"]})
         return str(answer["type"])
-
-
-def until(path: Path, says: str) -> None:
-    end = time.monotonic() + WAIT_S
-    while says not in path.read_text():
-        assert time.monotonic() < end, path.read_text()
-        time.sleep(0.01)  # polls: files tell nobody
 
 
 def deleted(home: Path) -> None:
@@ -139,7 +132,8 @@ def test_a_server_that_outlived_the_database_is_handed_over_with_proof(
     one, two = repository.worktrees(2)
     bus.ok("request", "server-loop", "--wait", "20s", cwd=one, agent="A")
     keeper = bus.status("server-loop")["reach"]["keeper_pid"]
-    until(bus.home / "shared-resources" / "server-loop.md", "server runs from")
+    state = bus.home / "shared-resources" / "server-loop.md"
+    until(lambda: "server runs from" in state.read_text(), state.read_text)
     bus.kill_supervisor()
     deleted(bus.home)
     # when

@@ -342,8 +342,8 @@ class PoolAgainstReference(LockAgainstReference):
 
 TestLock = LockAgainstReference.TestCase
 TestPool = PoolAgainstReference.TestCase
-TestLock.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
-TestPool.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestLock.settings = settings(max_examples=60, stateful_step_count=50)
+TestPool.settings = settings(max_examples=60, stateful_step_count=50)
 
 
 # --- the second opinion is a real one -----------------------------------------------------------
@@ -360,6 +360,9 @@ FAULTS = [
 @pytest.mark.parametrize(("module", "name", "fault"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
 def test_the_reference_sees_a_fault(monkeypatch: pytest.MonkeyPatch, module: object, name: str, fault: object) -> None:
     monkeypatch.setattr(module, name, fault)
-    often = settings(max_examples=3_000, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate])
+    # The same examples each time: which faults are found is a fact about this file, and not a matter of luck.
+    often = settings(
+        max_examples=3_000, stateful_step_count=50, database=None, phases=[Phase.generate], derandomize=True
+    )
     with pytest.raises((AssertionError, KeyError)):
         run_state_machine_as_test(LockAgainstReference, settings=often)

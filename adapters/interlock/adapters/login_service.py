@@ -10,8 +10,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from interlock.adapters.homes import default_root
 from interlock.adapters.own_files import NotOurs, is_ours, mark, remove_ours, write_ours
@@ -174,7 +174,7 @@ RestartPreventExitStatus=64 69 73 78
 """
 
     def _plist(self) -> str:
-        words = "\n".join(f"    <string>{escape(word)}</string>" for word in self._command())
+        words = "\n".join(f"    <string>{escape(word, quote=False)}</string>" for word in self._command())
         return f"""<?xml version="1.0" encoding="UTF-8"?>
 <!-- {MARK.replace("--", "- -")} -->
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
@@ -196,7 +196,7 @@ RestartPreventExitStatus=64 69 73 78
   <key>AbandonProcessGroup</key>
   <true/>
   <key>StandardErrorPath</key>
-  <string>{escape(str(self._home.logs / "launchd.log"))}</string>
+  <string>{escape(str(self._home.logs / "launchd.log"), quote=False)}</string>
 </dict>
 </plist>
 """

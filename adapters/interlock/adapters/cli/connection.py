@@ -18,6 +18,7 @@ from interlock.adapters.homes import home_root, socket_path
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
+ACK_S = 2.0  # what was shown may be shown again; a command that does not end is worse
 AGAIN_S = 10.0  # how long a lost supervisor is looked for
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
@@ -170,14 +171,22 @@ class Connection:
         return str(name)
 
     def close(self) -> None:
-        """Ack what was shown, and leave."""
+        """Ack what was shown, and leave once that is known: the next command shall not show it again."""
         if self._socket is not None:
             if self._shown:
-                self.tell("supervisor", body={"type": "ACK", "ids": self._shown})
-                self._shown = []
+                shown, self._shown = self._shown, []
+                with contextlib.suppress(Lost, Failure):
+                    self._acked(shown)
             self._socket.close()
             self._socket = None
             self._buffer = b""
+
+    def _acked(self, ids: list[str]) -> None:
+        """Ack, and wait for the answer; a supervisor that gives none has the messages shown again. Raises Lost."""
+        message_id, until = new_id(), time.monotonic() + ACK_S
+        self._send({"id": message_id, "to": "supervisor", "body": {"type": "ACK", "ids": ids}})
+        while (frame := self.receive(max(0.0, until - time.monotonic()))) and frame.get("reply_to") != message_id:
+            pass
 
     def seen(self, ids: list[str]) -> None:
         """These messages have been shown: they are acked at the end of the session."""

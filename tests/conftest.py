@@ -1,0 +1,46 @@
+"""What holds for every test: interrupts are heard, load is no fault, and what plays with whole processes is slow."""
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SLOW = {  # where each test starts processes, a supervisor of its own among them: half a second of CPU and more
+    "end_to_end", "museum",
+    "test_sandbox.py", "test_client_sandbox.py", "test_client_page.py", "test_other_users.py", "test_cli_completion.py",
+}  # fmt: skip
+
+# How long an example takes says how busy the machine is, and nothing about it.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("any machine")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interrupts_are_heard() -> None:
+    """A shell starts what it puts into the background with SIGINT ignored; what we start shall not inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="the files, and the tests in each, in another order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The quick part is the rest: it has every rule, every door, and the command, on buses that many tests share."""
+    here = Path(__file__).parent
+    for item in items:
+        if SLOW & set(item.path.relative_to(here).parts):
+            item.add_marker(pytest.mark.slow)
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        chance = random.Random(seed)
+        files: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            files.setdefault(item.path, []).append(item)
+        order = list(files.values())
+        chance.shuffle(order)
+        for each in order:
+            chance.shuffle(each)
+        items[:] = [item for each in order for item in each]
