@@ -116,8 +116,9 @@ class Desk:
                 say(Refused(Code.CAPABILITY_DENIED, why))
             case control.Ping():
                 say(control.Pong(self._version, self._supervisor.pid, self._home, recovery=self._supervisor.recovery))
-            case control.Verify():
-                return verify(self._supervisor.journal, session, say)
+            case control.Verify(replay):
+                journal, is_over = self._supervisor.journal, session.closed.is_set
+                return verify(journal, say, lambda: journal.world, is_over, replay=replay)
             case control.BackUp():
                 at_ms = self._supervisor.clock.wall_ms()
                 return back_up(self._supervisor.journal, self.copy(), session, at_ms, say)
