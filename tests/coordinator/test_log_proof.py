@@ -189,6 +189,21 @@ async def test_a_record_that_somebody_rewrote_with_its_hash_is_named_by_the_next
         assert "belongs to another log" in said["replayed"]["differs"]
 
 
+async def test_one_replay_at_a_time_so_that_memory_stays_bounded(bus: Bus) -> None:
+    async with bus.running():
+        await lived(bus)
+        answers = list[dict[str, Any]]()
+
+        async def ask() -> None:
+            answers.append(await proof(bus))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+        assert sorted(each["type"] for each in answers) == ["REFUSED", "VERIFIED"]
+        assert (await proof(bus))["type"] == "VERIFIED"
+
+
 async def test_numbers_that_a_record_does_not_hold_are_told(bus: Bus) -> None:
     async with bus.running():
         await lived(bus, 9)

@@ -37,8 +37,8 @@ def bus() -> Iterator[Arena]:
 def test_no_door_lets_garbage_through_to_anybody_else(bus: Arena) -> None:
     said: dict[str, Any] = {}
     with bus.neighbour(said):
-        doors = (bus.over_socket(SEED, 0, 1_500), bus.over_relay(SEED, 0, 100), bus.over_folders(SEED, 0, 200),
-                 bus.over_commands(SEED, 0, 8))  # fmt: skip
+        doors = (bus.over_socket(SEED, 0, 1_000), bus.over_relay(SEED, 0, 100), bus.over_folders(SEED, 0, 200),
+                 bus.over_commands(SEED, 0, 5))  # fmt: skip
         found = [fault for _, faults in itertools.chain(*doors) for fault in faults]
     assert found == []
     assert bus.faults() == []

@@ -55,7 +55,7 @@ def command(
         if verify:
             say_out("it was not replayed: this bus is of an older version, or has written nothing yet")
     elif verify and verified is None and not scene.unread:
-        say_out("the log was not replayed: there is none, or the bus did not answer")
+        say_out("the log was not replayed: there is none, or the bus is replaying it already, or does not answer")
     elif asked is not None and verified is None and not quick:
         say_out("the log is long: not all of it was checked")
     for each in findings:
