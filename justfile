@@ -15,6 +15,9 @@ bench *ARGS:
 simulate SEEDS="100":
     scripts/simulate {{SEEDS}}
 
+fuzz INPUTS="100000":
+    scripts/fuzz {{INPUTS}}
+
 docs:
     .venv/bin/python scripts/docs.py
 

@@ -305,8 +305,9 @@ def asked(place: Home, **facts: Any) -> list[Finding]:
     health = {**WELL, "version": version("interlock"), **facts.pop("health", {})}
     config = parse_config("[resources.web]\nstart = 'x'\nports = [7080]\n", "bus.toml")
     survivors = facts.pop("survivors", ())
-    given = Asked(health, facts.get("resources", []), facts.get("agents", []), facts.get("verified"))
-    return examine(Scene(place, {}, given, "", 1, config, "", survivors, time.time() + 60))
+    given = Asked(health, facts.get("resources", []), facts.get("agents", []))
+    seen = Scene(place, {}, given, "", 1, config, "", survivors, time.time() + 60, facts.get("verified"))
+    return examine(seen)
 
 
 IN_DOUBT = {
@@ -328,6 +329,8 @@ UNBOUND = {"agent": "ann", "presence": "unknown", "holds": ["web"], "unread": 2_
         ({"health": {"state_files": "cannot be written"}}, ["state_files"], "ls -la "),
         ({"verified": {"broken": "the chain is broken at record 3"}}, ["database"], "bus down; put a backup"),
         ({"verified": {"records": 3, "seq": 3}}, [], ""),
+        ({"verified": {"replayed": {"differs": "what the bus holds is not what"}}}, ["replay"], "bus down && bus up"),
+        ({"verified": {"replayed": {"differs": "the snapshot of record 3 is"}}}, ["replay"], "bus down; put a backup"),
     ],
 )  # fmt: skip
 def test_what_the_supervisor_tells_is_found(place: Home, facts: Any, about: list[str], mend: str) -> None:
@@ -432,3 +435,54 @@ def test_the_command_starts_nothing_and_mends_nothing(bus: Bus) -> None:
     done = other("doctor")
     assert (done.code, other.home.exists()) == (0, False)
     assert "no supervisor answers" in done.out
+
+
+def test_verify_replays_the_log_of_a_running_bus_and_names_what_it_agrees_with(bus: Bus) -> None:
+    bus.ok("--as", "a", "request", "machine/verified", "--for", "x")
+    bus.ok("--as", "a", "release", "machine/verified")
+    done = bus("doctor", "--verify", "--json")
+    log = done.json["facts"]["log"]
+    assert (done.code, log["replayed"]["first"], log["replayed"]["live"]) == (0, 1, True)
+    line = bus.ok("doctor", "--verify").splitlines()[1]
+    assert line.startswith("the log is whole: ")
+    assert line.endswith("equals what the bus holds")
+
+
+HARMED = {  # what somebody does to the file, and what is said of it
+    "UPDATE record SET body = cast(replace(body, 'machine/down', 'machine/other') AS BLOB)": "broken at record ",
+    "DELETE FROM record WHERE idx = 2": "broken at record 3",
+    "UPDATE record SET body = (SELECT body FROM record WHERE idx = 3) WHERE idx = 2": "broken at record 2",
+    "UPDATE record SET body = 'text' WHERE idx = 2": "is damaged (record 2 holds",
+    "UPDATE snapshot SET body = cast(replace(body, 'machine/down', 'machine/other') AS BLOB)":
+        "not what the records before it make: machine/down, machine/other",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_verify_reads_a_copy_of_the_file_of_a_bus_that_is_down() -> None:
+    with shared_bus() as bus:
+        bus.ok("--as", "a", "request", "machine/down", "--for", "x")
+        bus.ok("down")
+        (bus.home / "bus.down").unlink()
+        before, whole = nothing_changed(bus.home), (bus.home / "bus.db").read_bytes()
+        # when nothing is wrong
+        done = bus("doctor", "--verify")
+        # then
+        assert (done.code, nothing_changed(bus.home)) == (0, before)
+        assert "equals the snapshot of record " in done.out
+        for statements, says in HARMED.items():
+            # when
+            with contextlib.closing(sqlite3.connect(bus.home / "bus.db")) as database:
+                database.executescript(statements)
+            # then
+            found = examine(look(Home(bus.home), {}, say=lambda through, last: None))
+            assert [says in each.what for each in found] == [True], (statements, found)
+            assert "backup in its place" in found[0].mend or "good copy in its place" in found[0].what
+            for part in ("-wal", "-shm"):
+                (bus.home / f"bus.db{part}").unlink(missing_ok=True)
+            (bus.home / "bus.db").write_bytes(whole)
+
+
+def test_verify_and_quick_are_one_or_the_other(bus: Bus) -> None:
+    done = bus("doctor", "--verify", "--quick")
+    assert (done.code, "say one of them" in done.err) == (64, True)

@@ -305,6 +305,23 @@ async def test_damage_further_inside_is_a_sentence_too(path: Path) -> None:
             await store.rows(0, 100)
 
 
+@pytest.mark.parametrize("column", ["body = 'text'", "hash = 7", "first_seq = 1.5", "at_ms = 'soon'"])
+async def test_a_row_of_other_types_is_damage(path: Path, column: str) -> None:
+    """SQLite keeps anything in any column: it once came up as a traceback."""
+    execute(await filled(path), f"UPDATE record SET {column} WHERE idx = 3")
+    async with SqliteStore(path) as store:
+        for read in (store.rows, store.rows_from_seq):
+            with pytest.raises(Unusable, match="is damaged"):
+                await read(0, 100)
+
+
+async def test_a_snapshot_of_other_types_is_damage(path: Path) -> None:
+    execute(await filled(path), "INSERT INTO snapshot VALUES (1, 3, x'00', 'text')")
+    async with SqliteStore(path) as store:
+        with pytest.raises(Unusable, match="is damaged"):
+            await store.snapshot()
+
+
 async def test_an_empty_file_is_a_new_store(path: Path) -> None:
     path.touch()
     async with SqliteStore(path) as store:

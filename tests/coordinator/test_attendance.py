@@ -195,3 +195,15 @@ async def test_the_secret_is_in_no_event(bus: Bus) -> None:
     async with bus.running():
         await program(bus, "a", "secret-1")
         assert all(b"secret-1" not in row.body for row in bus.store.durable)
+
+
+async def test_a_program_that_binds_another_process_is_answered_and_stays_connected(bus: Bus) -> None:
+    """It once lost its connection instead of an answer: it was taken for one that had the name before."""
+    caller = FakeCaller(chain=[process(77)])
+    async with bus.running():
+        client = bus.client("a", caller)
+        with anyio.fail_after(60):
+            joined = await client.ask({"type": "JOIN", "agent": "a", "session": "s", "pid": 5}, to="supervisor")
+            assert (joined["type"], joined["bound_to"]) == ("JOINED", "pid 5")
+            assert (await client.ask(f"REQUEST {KEY} - x"))["type"] == "GRANTED"
+        assert not client.session.closed.is_set()

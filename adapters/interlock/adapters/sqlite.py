@@ -73,6 +73,7 @@ SELECT min(idx), coalesce(
 SAVE = "INSERT OR REPLACE INTO snapshot (one, idx, hash, body) VALUES (1, ?, ?, ?)"
 _ZEROS = 1 << 20  # written at once
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_ROW_TYPES = (int, int, int, int, bytes, bytes)
 _DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 _NOT_WRITTEN = _LOCKED | {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG}
 
@@ -122,15 +123,17 @@ class SqliteStore:
 
     async def rows(self, after_index: int, limit: int) -> Sequence[Row]:
         """At most `limit` rows with index > after_index, in order. Raises Unusable (damaged) or Unknown."""
-        return [Row(*values) for values in await self._read(_ROWS, after_index, limit)]
+        return [self._row(values) for values in await self._read(_ROWS, after_index, limit)]
 
     async def rows_from_seq(self, seq: int, limit: int) -> Sequence[Row]:
         """At most `limit` rows that hold events numbered `seq` or later, in order. Raises Unusable or Unknown."""
-        return [Row(*values) for values in await self._read(_ROWS_FROM_SEQ, seq, limit)]
+        return [self._row(values) for values in await self._read(_ROWS_FROM_SEQ, seq, limit)]
 
     async def snapshot(self) -> Snapshot | None:
         """The newest snapshot. Raises Unusable (damaged) or Unknown."""
         found = await self._read("SELECT idx, hash, body FROM snapshot")
+        if found and tuple(map(type, found[0])) != (int, bytes, bytes):
+            raise Unusable(f"{self._path} is damaged (its snapshot holds other things than it should); {SET_ASIDE}")
         return Snapshot(*found[0]) if found else None
 
     async def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -224,6 +227,13 @@ class SqliteStore:
             answer = _answer(self._path, error)
             self._doubt = str(answer) if isinstance(answer, Unknown) else None
             raise answer from error
+
+    def _row(self, values: tuple[Any, ...]) -> Row:
+        """SQLite keeps anything in any column: a damaged page may hold text where bytes were written."""
+        if tuple(map(type, values)) != _ROW_TYPES:
+            why = f"record {values[0]} holds other things than it should"
+            raise Unusable(f"{self._path} is damaged ({why}); {SET_ASIDE}")
+        return Row(*values)
 
     async def _read(self, sql: str, *values: object) -> Any:
         try:

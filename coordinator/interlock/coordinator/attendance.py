@@ -28,6 +28,7 @@ class Attendance:
         self._supervisor = supervisor
         self._watched: set[Identity] = set()  # processes that agents are bound to
         self._sessions: dict[str, set[Session]] = {}  # agent → connections of programs that are it
+        self._joining: set[Session] = set()  # they are answered first, whatever comes of it
 
     def begin(self) -> None:
         """After a start: watch again, and count from now for whom nobody is connected yet."""
@@ -53,7 +54,7 @@ class Attendance:
         if agent.process is not None:
             self.watch(agent.process)
         for session in list(self._sessions.get(agent.name, ())):
-            if not _is_it(agent, session):
+            if session not in self._joining and not _is_it(agent, session):
                 session.close()
 
     # --- programs -----------------------------------------------------------------------------
@@ -63,8 +64,14 @@ class Attendance:
         digest = hashlib.blake2b(secret.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         session.program, session.secret = name, digest
         self._sessions.setdefault(name, set()).add(session)
-        body = await joining
+        self._joining.add(session)
+        try:
+            body = await joining
+        finally:
+            self._joining.discard(session)
         agent = self._supervisor.world.registry.living(name)
+        if isinstance(body, Joined) and agent is not None and agent.incarnation > body.incarnation:
+            session.close()  # somebody else has joined since: it comes back anew
         unwritten = isinstance(body, Refused) and body.code == Code.JOURNAL_UNAVAILABLE
         if not unwritten and (not isinstance(body, Joined) or agent is None or not _is_it(agent, session)):
             self.forget(session)

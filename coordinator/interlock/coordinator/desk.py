@@ -58,6 +58,7 @@ class Desk:
         self._go_down = go_down
         self.joining = Joining(supervisor)
         self.board = Board(supervisor, self.names, self.tickets, version)
+        self._is_replaying = False
         self._told: set[str] = set()  # agents that have heard of the recovery
 
     def welcome(self, session: Session, hello: Hello) -> control.Welcome:
@@ -116,8 +117,8 @@ class Desk:
                 say(Refused(Code.CAPABILITY_DENIED, why))
             case control.Ping():
                 say(control.Pong(self._version, self._supervisor.pid, self._home, recovery=self._supervisor.recovery))
-            case control.Verify():
-                return verify(self._supervisor.journal, session, say)
+            case control.Verify(replay):
+                return self._verify(session, replay, say)
             case control.BackUp():
                 at_ms = self._supervisor.clock.wall_ms()
                 return back_up(self._supervisor.journal, self.copy(), session, at_ms, say)
@@ -191,6 +192,17 @@ class Desk:
         return agent is not None and 0 < session.incarnation < agent.incarnation
 
     # --- answers that take a moment -----------------------------------------------------------
+    async def _verify(self, session: Session, replay: bool, say: Callable[[Any], None]) -> None:
+        if replay and self._is_replaying:  # each holds a world of its own
+            why = "the log is being replayed for somebody else: ask again when that is done"
+            say(Refused(Code.RESOURCE_BUSY, why))
+            return
+        journal, self._is_replaying = self._supervisor.journal, self._is_replaying or replay
+        try:
+            await verify(journal, say, lambda: journal.world, session.closed.is_set, replay=replay)
+        finally:
+            self._is_replaying = self._is_replaying and not replay
+
     async def _tail(self, session: Session, message_id: str, question: control.Tail, key: str) -> None:
         try:
             await tail(

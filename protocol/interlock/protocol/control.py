@@ -128,8 +128,14 @@ class RevokeHold(msgspec.Struct, frozen=True, omit_defaults=True, tag="REVOKE"):
     holder: str = ""
 
 
-class Verify(msgspec.Struct, frozen=True, tag="VERIFY"):
-    """Is the log on disk what was written? PROGRESS may come before the answer."""
+class Verify(msgspec.Struct, frozen=True, omit_defaults=True, tag="VERIFY"):
+    """Is the log on disk what was written? PROGRESS may come before the answer.
+
+    Args:
+        replay: and is what the bus holds what that log says? It is replayed from its first record, beside the life.
+    """
+
+    replay: bool = False
 
 
 class BackUp(msgspec.Struct, frozen=True, tag="BACKUP"):
@@ -249,12 +255,41 @@ class Progress(msgspec.Struct, frozen=True, tag="PROGRESS"):
     last: int
 
 
+class Replayed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a replay of the log came to.
+
+    Args:
+        first, first_seq: the oldest record that is kept, and the number of its first event.
+        last, hash: the newest record, and its hash: that of the whole chain.
+        states: that were compared: resources, inboxes, and who is here.
+        begun_with: the record whose snapshot it began with, as older ones are gone; 0: it began with nothing.
+        snapshot: the record whose snapshot was compared with the replay, and agrees; 0: none was.
+        live: what the bus holds was compared.
+        differs: what is not as the log says; empty: nothing.
+    """
+
+    first: int
+    first_seq: int
+    last: int
+    hash: str
+    states: int
+    begun_with: int = 0
+    snapshot: int = 0
+    live: bool = False
+    differs: str = ""
+
+
 class Verified(msgspec.Struct, frozen=True, omit_defaults=True, tag="VERIFIED"):
-    """So many records, up to event `seq`, are what was written; `broken` says where they are not."""
+    """So many records, up to event `seq`, are what was written; `broken` says where they are not.
+
+    Args:
+        replayed: where a replay was asked for, and the chain is whole.
+    """
 
     records: int
     seq: int
     broken: str = ""
+    replayed: Replayed | None = None
 
 
 class BackedUp(msgspec.Struct, frozen=True, tag="BACKED_UP"):

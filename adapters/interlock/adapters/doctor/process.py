@@ -89,10 +89,19 @@ def log_errors(scene: Scene) -> Iterator[Finding]:
 
 
 def whole_log(scene: Scene) -> Iterator[Finding]:
-    verified = scene.asked.verified if scene.asked is not None else None
-    if verified is not None and verified.get("broken"):
-        what = f"the database is damaged: {verified['broken']}"
-        yield Finding("database", what, "bus down; put a backup in its place, or: bus up --recover")
+    """The log is what was written, and what is believed is what it says."""
+    verified = scene.verified or {}
+    replayed = verified.get("replayed") or {}
+    back = "bus down; put a backup in its place, or: bus up --recover"
+    if scene.unread:
+        yield Finding("database", f"the log could not be read: {scene.unread}", "mend that, then again")
+    if verified.get("broken"):
+        yield Finding("database", f"the database is damaged: {verified['broken']}", back)
+    elif replayed.get("differs", "").startswith("what the bus holds"):
+        again = "bus down && bus up, which goes by the log; then again, and please report it"
+        yield Finding("replay", replayed["differs"], again)
+    elif replayed.get("differs"):
+        yield Finding("replay", replayed["differs"], back)
 
 
 def _recent(path: os.PathLike[str], now_s: float) -> Iterator[dict[str, Any]]:

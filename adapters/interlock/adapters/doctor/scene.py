@@ -1,10 +1,10 @@
-"""The scene: everything that the doctor's checks look at, gathered once. It opens no database and starts nothing."""
+"""The scene: what the doctor's checks look at, gathered once. It starts nothing, and of the log opens a copy."""
 
 import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -37,20 +37,21 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What the running supervisor says. Each as its answer has it; `verified` None: not asked, or not in time."""
+    """What the running supervisor says, each as its answer has it."""
 
     health: dict[str, Any]
     resources: list[dict[str, Any]]
     agents: list[dict[str, Any]]
-    verified: dict[str, Any] | None = None
 
 
 class Scene(msgspec.Struct, frozen=True):
     """What there is to look at.
 
     Args:
+        verified: what a look through the whole log came to; None: there was none, or not in time.
         asked: None where no supervisor answers; `silent` then says why, if one should.
         lock_pid: the process that holds the home's lock; 0: nobody, or it cannot be told.
+        unread: why the file of a bus that is down could not be read.
         config: None where it is wrong; `config_problem` then says how.
         environ: of the command.
         now_s: wall clock.
@@ -65,11 +66,24 @@ class Scene(msgspec.Struct, frozen=True):
     config_problem: str = ""
     survivors: tuple[Survivor, ...] = ()
     now_s: float = 0.0
+    verified: dict[str, Any] | None = None
+    unread: str = ""
 
 
-def look(home: Home, environ: Mapping[str, str], *, ask: bool = True, whole_log: bool = True) -> Scene:
-    """Gather the scene of a home. Args: ask: the supervisor, if one runs. whole_log: have it check the log's chain."""
-    config, problem, asked, silent = None, "", None, ""
+Say = Callable[[int, int], None]
+
+
+def look(
+    home: Home, environ: Mapping[str, str], *, ask: bool = True, whole_log: bool = True, say: Say | None = None
+) -> Scene:
+    """Gather the scene of a home.
+
+    Args:
+        ask: the supervisor, if one runs. whole_log: have it check the log's chain, in VERIFY_S at most.
+        say: replay the log too, however long that takes, and say how many records of how many are done; a bus that is
+            down has it done here, on a copy of its file.
+    """
+    config, problem, asked, silent, verified, unread = None, "", None, "", None, ""
     try:
         config = read_config(home)
     except ConfigError as error:
@@ -77,12 +91,18 @@ def look(home: Home, environ: Mapping[str, str], *, ask: bool = True, whole_log:
     lock_pid = lock_holder(home)
     if ask and not is_stopped(lock_pid):  # it would take the question, and answer it when somebody lets it go on
         try:
-            asked = _ask(home, whole_log)
+            asked, verified = _ask(home, whole_log, say)
         except Failure as failure:
             silent = "" if _nobody_listens(home) else str(failure)
         except (Lost, OSError, ValueError, KeyError) as error:
             silent = f"the supervisor broke off ({type(error).__name__})"
-    return Scene(home, environ, asked, silent, lock_pid, config, problem, survivors(home), time.time())
+    if say is not None and asked is None and not lock_pid:
+        from interlock.adapters.doctor.file_log import replay_file  # SQLite and all: only where it is asked for
+
+        verified, unread = replay_file(home, say)
+    return Scene(
+        home, environ, asked, silent, lock_pid, config, problem, survivors(home), time.time(), verified, unread
+    )  # fmt: skip
 
 
 def lock_holder(home: Home) -> int:
@@ -121,7 +141,7 @@ def _written_pid(home: Home) -> int:
     return pid if isinstance(pid, int) else -1
 
 
-def _ask(home: Home, whole_log: bool) -> Asked:
+def _ask(home: Home, whole_log: bool, say: Say | None) -> tuple[Asked, dict[str, Any] | None]:
     """Raises Failure where none runs, Lost where it breaks off."""
     connection = Connection(Options(home=str(home.root)), notices=False)
     connection.open(start=False)
@@ -133,14 +153,14 @@ def _ask(home: Home, whole_log: bool) -> Asked:
         health, status, agents = ask("HEALTH"), ask("STATUS"), ask("AGENTS")
         if "version" not in health:  # an older supervisor does not know the question
             health = {**ask("PING"), "frozen": [], "state_files": "", "launches": None}
-        verified = _verify(connection) if whole_log else None
-        return Asked(health, status.get("resources", []), agents.get("agents", []), verified)
+        verified = _verify(connection, say) if whole_log or say is not None else None
+        return Asked(health, status.get("resources", []), agents.get("agents", [])), verified
     finally:
         connection.close()
 
 
-def _verify(connection: Connection) -> dict[str, Any] | None:
-    connection.tell("supervisor", body={"type": "VERIFY"})
+def _verify(connection: Connection, say: Say | None) -> dict[str, Any] | None:
+    connection.tell("supervisor", body={"type": "VERIFY", "replay": say is not None})
     until = time.monotonic() + VERIFY_S
     while time.monotonic() < until:
         body = connection.receive(until - time.monotonic()).get("body", {})
@@ -148,6 +168,9 @@ def _verify(connection: Connection) -> dict[str, Any] | None:
             return dict(body)
         if body.get("type") == "REFUSED":
             return None
+        if body.get("type") == "PROGRESS" and say is not None:
+            say(body["through"], body["last"])
+            until = time.monotonic() + VERIFY_S  # as long as it takes, while it goes on
     return None
 
 
