@@ -102,6 +102,7 @@ RUNNING = [
     Row("… and says GRANTED again", f"{RESTART_STARTING}; 6s keeper up", "7s step done", "step_done", "ann< GRANTED", "held ann [bob]", S, ""),
     Row("while it restarts it is not GRANTED", RESTARTING, "5s ann REQUEST loop /w1", "extended", "ann QUEUED", "held ann [bob]", S, ""),
     Row("RESTART twice is one", RESTARTING, "5s ann RESTART loop", "", "ann QUEUED", "held ann [bob]", S, ""),
+    Row("what a recovery keeps is stopped with proof, though its leader has ended", "0 database lost, its server lives; 1s server leaves a child; 2s person confirms", "3s ann REQUEST loop /w2", "requested step_started", "ann QUEUED", "preparing ann", S, "stop /w1"),
     Row("RESTART while it is stopped is a sign of life", f"{WAITED}; 4s stop servers", "5s ann RESTART loop", "claimed", "ann QUEUED", "held ann [bob]", S, ""),
     Row("RESTART of a stranger is refused", WAITED, "4s bob RESTART loop", "", "bob REFUSED NOT_HOLDER", "held ann [bob]", S, ""),
     Row("a restart that fails is down, and still yours", f"{RESTART_STARTING}; 6s keeper up", "7s step fails it broke", "step_undone", "ann< DOWN", "held ann [bob]", S, ""),
