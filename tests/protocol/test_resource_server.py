@@ -103,6 +103,7 @@ RUNNING = [
     Row("while it restarts it is not GRANTED", RESTARTING, "5s ann REQUEST loop /w1", "extended", "ann QUEUED", "held ann [bob]", S, ""),
     Row("RESTART twice is one", RESTARTING, "5s ann RESTART loop", "", "ann QUEUED", "held ann [bob]", S, ""),
     Row("what a recovery keeps is stopped with proof, though its leader has ended", "0 database lost, its server lives; 1s server leaves a child; 2s person confirms", "3s ann REQUEST loop /w2", "requested step_started", "ann QUEUED", "preparing ann", S, "stop /w1"),
+    Row("what is left of a server is stopped with proof, though its command was in doubt", "0 ann REQUEST loop /w1; 1s keeper up; 2s step done; 3s ann admits make; 4s server leaves a child; 5s command l2 is lost; 6s person confirms", "7s bob REQUEST loop /w2", "requested step_started", "bob QUEUED", "preparing bob", S, "stop /w1"),
     Row("RESTART while it is stopped is a sign of life", f"{WAITED}; 4s stop servers", "5s ann RESTART loop", "claimed", "ann QUEUED", "held ann [bob]", S, ""),
     Row("RESTART of a stranger is refused", WAITED, "4s bob RESTART loop", "", "bob REFUSED NOT_HOLDER", "held ann [bob]", S, ""),
     Row("a restart that fails is down, and still yours", f"{RESTART_STARTING}; 6s keeper up", "7s step fails it broke", "step_undone", "ann< DOWN", "held ann [bob]", S, ""),
