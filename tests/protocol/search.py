@@ -38,7 +38,7 @@ def search(config: Config, depth: int, *, states_max: int = 0) -> Seen:
     """Look at everything that can happen in so many moves.
 
     Args:
-        states_max: end after the depth in which there are so many (0: never); memory is about 2 KB a state.
+        states_max: end where there are so many (0: never); the depth that is said was still gone wholly.
 
     Raises:
         Found: a promise does not hold.
@@ -48,9 +48,11 @@ def search(config: Config, depth: int, *, states_max: int = 0) -> Seen:
     seen = {normal(first, config)}
     level: list[tuple[World, Way]] = [(first, None)]
     steps = deep = 0
-    while level and deep < depth and not (states_max and len(seen) > states_max):
+    while level and deep < depth:
         following: list[tuple[World, Way]] = []
         for world, way in level:
+            if states_max and len(seen) > states_max:
+                return Seen(config.name, len(seen), steps, deep, False, process_time() - began)
             for move in moves(world, config):
                 steps += 1
                 try:
