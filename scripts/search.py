@@ -1,6 +1,6 @@
 """Search: every combination of what can happen to a resource, as deep as it is let, on all cores.
 
-scripts/search                    every plan to depth 8, or as deep as 50,000 states allow: 15 minutes or so on two cores
+scripts/search                    every plan to depth 8, or to 50,000 states: 15 minutes or so on two cores
 scripts/search --only server      one plan; --list names them
 scripts/search --depth 10         deeper
 """
