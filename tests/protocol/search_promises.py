@@ -5,12 +5,13 @@ after it. It raises `Broken` with the promise that does not hold; what it knows 
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import msgspec
-from tests.protocol.search_standing import commands_on, hold_to, stands
-from tests.protocol.search_world import INTERVAL_MS, Hold, Move, World
+from tests.protocol.search_asked import does_what_is_asked
+from tests.protocol.search_moves import BLANK, BOOT, Move
+from tests.protocol.search_standing import commands_on, hold_to
+from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank
 
 from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import Extend, Granted, Handover, Queued, Release, Request, Restart, StillUsing
@@ -19,6 +20,7 @@ from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
+    Doubt,
     Go,
     Heard,
     LaunchGone,
@@ -59,26 +61,46 @@ RESOURCE = msgspec.json.Decoder(Resource)
 EVENTS = msgspec.json.Decoder(tuple[ResourceEvent, ...])
 ENCODE = msgspec.json.Encoder().encode
 REMEMBERED_MS = 120_000
+SERVES = {"half", "up", "remnant"}
+replace = msgspec.structs.replace
 
 
 def follow(world: World, move: Move) -> World:
     _, command, wait_ms = move
+    if wait_ms == BOOT:
+        world = _boots(world)
+    elif wait_ms == BLANK:
+        world = replace(
+            world, resource=blank(world.resource.definition), seq=world.seq + 1_000, arrived=0, places={}, holds={},
+            served={}, absent=frozenset(), remembered={}, doubt=frozenset(), made={}, grace={},
+        )  # fmt: skip
     if isinstance(command, Resume):
         world = replace(world, resource=RESOURCE.decode(ENCODE(world.resource)))
     before = world
-    world = _truth(replace(world, now_ms=world.now_ms + wait_ms, depth=world.depth + 1), command)
+    world = _truth(replace(world, now_ms=world.now_ms + max(0, wait_ms), depth=world.depth + 1), command)
     outcome = decide(before.resource, command, world.now())
-    if outcome.events:
-        _replays(before.resource, outcome)
     for event in outcome.events:
         world = _take_in(world, before, command, event)
     world = replace(world, resource=outcome.state)
     world = _orders(world, command, outcome)
     world = _said(world, before, command, outcome)
+    does_what_is_asked(before, world, command, outcome)
     if outcome.events:
-        stands(world)
+        _replays(before.resource, outcome)
         world = _quiet(world)
     return world
+
+
+def _boots(world: World) -> World:
+    """No process of the last boot lives, and its deadlines are no deadlines any more."""
+    trees = {u: (w, "dead" if how in SERVES and _is_server(world, u) else how) for u, (w, how) in world.trees.items()}
+    holds = {fence: replace(hold, until_ms=min(hold.until_ms, world.now_ms)) for fence, hold in world.holds.items()}
+    remembered = {a: (n, min(at, world.now_ms)) for a, (n, at) in world.remembered.items()}
+    return replace(world, boot=world.boot + 1, trees=trees, holds=holds, grace={}, remembered=remembered)
+
+
+def _is_server(world: World, unit: str) -> bool:
+    return world.resource.definition.kind is Kind.SERVER or world.resource.unit(unit).server is not None
 
 
 # --- what the command itself tells of the world -----------------------------------------------
@@ -99,10 +121,15 @@ def _truth(world: World, command: ResourceCommand) -> World:
         case ServerGone(unit, _, _, proved, alive):
             where = world.trees[unit][0]
             return _tree(world, unit, (where, "remnant") if alive else None if proved else (where, "doubt"))
+        case Doubt(_, remains):
+            trees = {u: tree for u, tree in world.trees.items() if remains[u].server is not None}
+            commands = {launch: (u, 0) for u, each in remains.items() for launch in each.launches}
+            return replace(world, trees=trees, commands=commands)
     match command:
         case Mail(sender=agent, body=Request() | Extend() | Restart()) | Heard(agent):
-            quiet = {f: _heard(h) if h.agent == agent and not h.run else h for f, h in world.holds.items()}
-            return replace(world, holds=quiet)
+            if any(h.agent == agent and not h.run for h in world.holds.values()):
+                quiet = {f: _heard(h) if h.agent == agent and not h.run else h for f, h in world.holds.items()}
+                return replace(world, holds=quiet)
     return world
 
 
@@ -124,11 +151,14 @@ def _failed(world: World, unit: str, failure: StepFailure) -> World:
     if step is None:
         return world
     command = world.resource.definition.command
-    again = failure.never_started or (failure.interrupted and command is not None and command.repeatable)
-    if not again and (not failure.proved or step.kind is StepKind.STOP):
+    harmless = failure.proved if command is None else command.repeatable
+    again = failure.never_started or (failure.interrupted and harmless)
+    if not again and (not failure.proved or failure.interrupted or step.kind is StepKind.STOP):
         return _tree(world, unit, (tree[0], "doubt"))
     if step.kind is StepKind.START:
-        return world if failure.never_started else _tree(world, unit, None)
+        if unit in world.trees and failure.never_started:  # GO was ordered and not heard: it is prepared as it was
+            world = replace(world, made={**world.made, unit: tree[0]})
+        return _tree(world, unit, None) if unit in world.trees else world
     if world.resource.definition.kind is not Kind.COMMAND:
         return world
     if step.kind is StepKind.PREPARE and step.launch and failure.never_started:
@@ -149,7 +179,7 @@ def _tree(world: World, unit: str, tree: tuple[str, str] | None) -> World:
 # --- restart is replay ------------------------------------------------------------------------
 def _replays(before: Resource, outcome: Outcome[Resource, ResourceEvent]) -> None:
     events = EVENTS.decode(ENCODE(outcome.events))
-    replayed = fold(evolve, RESOURCE.decode(ENCODE(before)), events)
+    replayed = fold(evolve, before, events)
     hold_to("restart is replay: the events, read back, make the same state", replayed == outcome.state)
     hold_to("restart is replay: and the same queue", [*replayed.queue] == [*outcome.state.queue])
 
@@ -183,7 +213,8 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
         case StepStarted(unit=unit, kind=kind, request_id=request_id, halt=halt):
             lost = isinstance(command, StepFailure) and command.interrupted and command.unit == unit
             board = world.resource.definition.command
-            hold_to("what may not be repeated is not", not lost or (board is not None and board.repeatable), event)
+            again = command.proved if board is None and isinstance(command, StepFailure) else board and board.repeatable
+            hold_to("what may not be repeated is not", not lost or again, event)
             early = kind is StepKind.STOP and not halt and unit not in world.doubt
             hold_to("what runs is let be in the grace", not early or world.now_ms >= world.grace.get(unit, 0), event)
             if not request_id:
@@ -216,7 +247,7 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
                 return replace(world, absent=world.absent | {hold.request_id})
             return _gone(world, hold.request_id)
         case RecoveryRequired(unit=unit, why=why):
-            unproved = isinstance(command, StepFailure | ServerGone | LaunchGone)
+            unproved = isinstance(command, StepFailure | ServerGone | LaunchGone | Doubt)
             hold_to("only what is not proved needs a recovery, and it says why", unproved and why, event)
             served = {k: v for k, v in world.served.items() if k != unit}
             world = replace(world, doubt=world.doubt | {unit}, served=served)
@@ -227,7 +258,7 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
             hold_to("only a person ends a doubt", isinstance(command, Recover) and unit in world.doubt, event)
             hold_to("nobody confirms away a living command", not commands_on(world, unit), event)
             world = replace(world, doubt=world.doubt - {unit})
-            if world.trees.get(unit, ("", ""))[1] in {"doubt", "remnant"}:
+            if world.trees.get(unit, ("", ""))[1] == "doubt":
                 world = _tree(world, unit, None)
     return world
 
@@ -239,7 +270,7 @@ def _granted(world: World, event: HoldGranted, seq: int) -> World:
     if world.served.get(event.unit) != event.request_id:
         _is_next(world, event.request_id)
     until_ms = event.until.mono_ms if event.until is not None else 0
-    run = event.request_id.endswith("r")  # as `search_world.moves` names it
+    run = event.request_id.endswith("r")  # as `search_moves.moves` names it
     hold = Hold(event.unit, event.agent, event.request_id, run, world.now_ms, until_ms, event.claimed)
     served = {k: v for k, v in world.served.items() if k != event.unit}
     return replace(world, served=served, fence=event.fence, holds={**world.holds, event.fence: hold})
@@ -390,7 +421,8 @@ def _sent(world: World, send: Send) -> World:
         hold_to("GRANTED is said to whoever holds it", hold.agent == send.to and not hold.draining, send)
         if world.resource.definition.kind is not Kind.LOCK:
             tree = world.trees.get(hold.unit)
-            hold_to("GRANTED: its server lives, in its worktree", tree == (body.worktree, "up"), send, tree)
+            lives = tree in {(body.worktree, "up"), (body.worktree, "dead")}  # of the latter nobody can know yet
+            hold_to("GRANTED: its server lives, in its worktree", lives, send, tree)
     if isinstance(body, Queued) and send.reply_to:
         hold_to("QUEUED is said to whoever has a place", body.request_id in world.places, send)
     return world

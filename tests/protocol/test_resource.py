@@ -12,6 +12,7 @@ from tests.protocol.player import Player, Row, expected, heard, kept, played, se
 from interlock.protocol import resource_requests
 from interlock.protocol.messages import Granted, Queued, Refused, Released, Revoked
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.registry import Registry
 from interlock.protocol.resource_waiting import next_deadline
 
 FREE = ""
@@ -263,9 +264,20 @@ def test_the_declared_time_is_respected_up_to_time_max_only() -> None:
 
 
 def test_the_next_deadline_is_the_earliest_and_none_where_nobody_waits() -> None:
-    assert next_deadline(played(HELD).resource) is None
-    assert next_deadline(played(WAITED).resource) == Deadline("boot1", 180_000)
-    assert next_deadline(played(UNNOTICED).resource) == Deadline("boot1", 180_000)
+    assert next_deadline(played(HELD).resource, "boot1") is None
+    assert next_deadline(played(WAITED).resource, "boot1") == Deadline("boot1", 180_000)
+    assert next_deadline(played(UNNOTICED).resource, "boot1") == Deadline("boot1", 180_000)
+
+
+def test_a_deadline_of_the_last_boot_comes_first_however_late_its_clock_showed() -> None:
+    player = played(UNNOTICED)
+    player.play("at 10m boot")
+    unit, old = player.resource.units[0], Deadline("boot1", 10**9)
+    other = msgspec.structs.replace(unit, name="1", poll_at=Deadline("boot2", 180_000), claim_at=None)
+    both = msgspec.structs.replace(player.resource, units=(msgspec.structs.replace(unit, claim_at=old), other))
+    assert next_deadline(both, "boot2") == old
+    cut = Registry(cut={"ann": Deadline("boot2", 10_000), "bob": old})
+    assert cut.next_deadline("boot2") == old
 
 
 def test_news_that_no_longer_hold_are_taken_back_from_inboxes() -> None:

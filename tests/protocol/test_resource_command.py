@@ -232,7 +232,7 @@ def test_who_waits_for_the_grace_is_told_so_and_the_timer_knows_when_it_ends() -
     queued = player.play("at 6s bob REQUEST loop /w2").outbox[0].body
     assert isinstance(queued, Queued)
     assert queued.state == "grace"
-    assert next_deadline(player.resource) == Deadline("boot1", 10_000)
+    assert next_deadline(player.resource, "boot1") == Deadline("boot1", 10_000)
 
 
 def test_a_state_of_the_first_version_reads_as_it_was() -> None:

@@ -18,7 +18,7 @@ LOCK, POOL, WEB = "machine/lock", "machine/pool", "machine/web"
 PAGES, BOARD = "machine/pages", "machine/board"  # a pool of servers, and one that commands make
 COMMON = {
     "request": 24, "release": 10, "extend": 5, "cancel": 3, "restart": 2, "status": 4, "letter": 5, "inbox": 4,
-    "run": 6, "wait": 30, "again": 6, "other_content": 1,
+    "run": 6, "wait": 30, "again": 6, "other_content": 1, "handover": 4, "no_wait": 2,
 }  # fmt: skip  # how often, beside one another
 TROUBLES = {
     "agent_dies": 3, "last_words": 4, "agent_leaves": 2, "silence": 3, "cut": 5, "away": 5,
@@ -26,6 +26,7 @@ TROUBLES = {
     "step_keeper_dies": 1, "revoke": 2,
     "stranger": 2, "worktree": 1, "wall_jumps": 2, "suspend": 1,
     "crash": 5, "reboot": 1, "orderly": 1, "full": 2, "unknown": 1, "recover": 3,
+    "pause": 3, "configure": 1, "lost": 1,
 }  # fmt: skip
 
 
@@ -53,6 +54,15 @@ class Acts:
         agent, key = self.someone(), self.something()
         self._story.truth.released.add((agent.name, key))
         agent.post(f"RELEASE {key}")
+
+    async def do_handover(self) -> None:
+        agent, key = self.someone(), self.something()
+        self._story.truth.released.add((agent.name, key))
+        agent.post(f"HANDOVER {key} {self._story.chance.choice(self._story.agents).name}")
+
+    async def do_no_wait(self) -> None:
+        body = {"type": "REQUEST", "resource": self.something(), "worktree": "/w/1", "purpose": "now", "queue": False}
+        self.someone().post(body)
 
     async def do_extend(self) -> None:
         self.someone().post(f"EXTEND {self.something()} more{self._story.chance.choice(['', ', 40s'])}")
@@ -163,6 +173,15 @@ class Acts:
 
         asyncio.get_running_loop().call_later(self._story.chance.choice([8, 9.97, 12, 30]), back)
 
+    async def do_pause(self) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        whom = self._story.chance.choice([*self._story.agents, *self._story.runs])
+        if whom.wire is not None:
+            wait_s = self._story.chance.choice([1, 12, 45])
+            self._story.log(f"-- {whom.name} is paused for {wait_s} s")
+            whom.wire.pause(asyncio.get_running_loop().time() + wait_s)
+            self._story.truth.troubles.append(self._story.now_s() + wait_s)
+
     async def do_wrapper_dies(self) -> None:
         living = [run for run in self._story.runs if run.state != "over"]
         if living:
@@ -214,6 +233,8 @@ class Acts:
     async def do_suspend(self) -> None:
         ms = self._story.chance.choice([500, 30_000, 3_600_000])
         self._story.clock.suspend(ms)
+        self._story.slept_s += ms / 1000
+        self._story.slept_at_s = self._story.now_s()
         self._story.truth.troubles.append(self._story.now_s())
         self._story.log(f"-- the machine sleeps for {ms} ms")
 
@@ -245,6 +266,21 @@ class Acts:
             if servers and left and not doubt and self._story.life.failed is None and not self._story.store.full:
                 raise Broken(f"the bus is down, and {left} runs on")
             await self.do_crash()
+
+    async def do_configure(self) -> None:
+        """The configuration is another one from now on, or again as it was."""
+        story = self._story
+        story.config = story.configs[story.config is story.configs[0]]
+        story.log(f"-- the configuration is as {'before' if story.config is story.configs[0] else 'changed'}")
+        if story.life is not None and story.life.failed is None:
+            story.life.reconfigure(story.config)
+
+    async def do_lost(self) -> None:
+        """The database is lost while no supervisor lives; what lies beside it is not."""
+        await self._story.crash()
+        self._story.lose_database()
+        await self._story.begin()
+        self._story.reconnect()
 
     async def do_full(self) -> None:
         self._story.store.full = not self._story.store.full

@@ -35,6 +35,11 @@ class Wire(asyncio.Transport):
         self._there_s = max(self._there_s, loop.time() + self._delay_s())
         loop.call_at(self._there_s, self._arrive, line)
 
+    def pause(self, until_s: float) -> None:
+        """Its process is stopped until then: it says and hears nothing, and all of it at once when it goes on."""
+        self._there_s = max(self._there_s, until_s)
+        self._back_s = max(self._back_s, until_s)
+
     def cut(self) -> None:
         if not self.broken:
             self.broken, self.broken_s = True, asyncio.get_running_loop().time()
@@ -208,7 +213,7 @@ class Run(Agent):
         self.process = story.machine.spawn()  # the wrapper: nothing binds to it, but its ticket lives with it
         self.key = key
         self.id = f"run-{number}"
-        self.launch = f"cmd-{number}"
+        self.launch = f"run-{number}-cmd"
         self.state = "asking"
         self.post({"type": "REQUEST", "resource": key, "worktree": "/w/1", "purpose": "test", "run": True}, id_=self.id)
 

@@ -6,6 +6,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 from tests.coordinator.bus import FakeCaller
+from tests.simulation.beside import StateFolder
 from tests.simulation.clients import Agent, Wire
 from tests.simulation.steps import Steps
 
@@ -57,11 +58,12 @@ class Life:
         self._tasks: TaskGroup | None = None
         self._dead = False
         self._wires: list[Wire] = []
+        self._states = StateFolder(story, story.beside)
 
     async def run(self) -> None:
         story = self._story
         with self._scope:
-            journal = Journal(story.store, story.clock, self._config.keep)
+            journal = Journal(story.store, story.clock, self._config.keep, states=self._states)
             await journal.open()
             try:
                 async with anyio.create_task_group() as tasks:
@@ -69,11 +71,12 @@ class Life:
                     tasks.start_soon(journal.run)
                     self._compose(journal, tasks)
                     await self.supervisor.start(tasks)
+                    await self._states.begin()
                     self.ready.set()
                     await anyio.sleep_forever()
             except* (Unknown, NotWritten) as group:
                 self.failed = group.exceptions[0]
-                self._dead = True
+                self._dead = self._states.dead = True
                 if self._steps is not None:
                     self._steps.die()
                 for wire in self._wires:  # its process ends
@@ -87,7 +90,7 @@ class Life:
 
     def die(self) -> None:
         """At once: nothing of it reaches the disk, a client or the machine any more."""
-        self._dead = True
+        self._dead = self._states.dead = True
         if self._steps is not None:
             self._steps.die()
         self._scope.cancel()
@@ -107,6 +110,10 @@ class Life:
         self._tasks.start_soon(in_order)
         while not done.is_set() and self.failed is None:  # noqa: ASYNC110 - whichever of two comes first
             await anyio.sleep(0.05)
+
+    def reconfigure(self, config: Config) -> None:
+        if not self._dead:
+            self.supervisor.reconfigure(config)
 
     async def recover(self, key: str) -> None:
         """What a person does at a terminal: look at the evidence, confirm with its code."""
@@ -139,7 +146,9 @@ class Life:
 
         story = self._story
         self._steps = Steps(story.machine, tasks, tell, faults=story.faults)
-        supervisor = Supervisor(journal, story.clock, self._config, self._steps, 1)
+        found = story.beside.found(story)
+        supervisor = Supervisor(journal, story.clock, self._config, self._steps, 1, self._states, found)
+        self._states.supervisor = supervisor
         desk = Desk(supervisor, "1", "/home", lambda stop_servers: None)
         self._router = Router(supervisor, desk)
         self._door = Doorkeeper(supervisor, self._router, desk, lambda session: None)

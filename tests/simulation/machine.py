@@ -41,6 +41,7 @@ class Tree:
     forgotten: bool = False
     code: int | None = None
     kind: str = ""
+    orphaned: bool = False
 
 
 @dataclass
@@ -117,7 +118,9 @@ class Machine:
         at = (tree.key, tree.unit)
         if not tree.keeper_lives or not tree.lives:
             return
-        if tree.fence < 0 and tree.kind == "stop" and code == 0:
+        if tree.orphaned:
+            pass
+        elif tree.fence < 0 and tree.kind == "stop" and code == 0:
             self.made.pop(at, None)
         elif tree.fence < 0 and tree.kind != "stop":
             self.made[at] = (tree.worktree, "prepared" if tree.kind == "prepare" or code else "verified")
@@ -147,6 +150,12 @@ class Machine:
             if tree.key == key and tree.lives and not tree.keeper_lives:
                 tree.lives = tree.leader_lives = False
                 self.log(f"  a person ends what is left of {tree.launch}")
+
+    def orphan(self) -> None:
+        """The database is lost: what commands made is what a person looks at, and no step of then counts any more."""
+        self.made.clear()
+        for tree in self.trees.values():
+            tree.orphaned = True
 
     def reboot(self) -> None:
         """Nothing lives on; of a process of another boot everybody knows that it is gone."""

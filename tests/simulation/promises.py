@@ -4,6 +4,7 @@ It is told every record the moment it is durable, and every frame the moment a c
 simulated machine it knows what is true. It never looks into the supervisor.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from interlock.protocol.resource_events import (
     Amended,
     Armed,
     Claimed,
+    Defined,
     Draining,
     Finished,
     Heard,
@@ -94,7 +96,7 @@ class Promises:
         self.seq = 0
         self._machine = machine
         self._truth = truth
-        self._units = units
+        self._units = dict(units)
         self._servers = servers
         self._now_s = now_s
         self._index = 0
@@ -109,6 +111,15 @@ class Promises:
         self._letters: set[str] = set()
         self._joined: set[tuple[str, int]] = set()
         self._left: set[str] = set()
+        self._lost = False
+        self.seen: Counter[str] = Counter()  # kinds of events
+
+    def lose(self) -> None:
+        """The database is lost: nobody has or waits for anything, but no number and no fence is given again."""
+        self.keys, self._index, self._lost = {}, 0, True
+        self._causes.clear()
+        self._requested.clear()
+        self._letters.clear()
 
     # --- on disk ------------------------------------------------------------------------------
     def durable(self, row: Row) -> None:
@@ -121,8 +132,9 @@ class Promises:
                 hold_to("nothing is executed twice", new, cause)
                 self._causes.add(cause)
         for seq, actor, event in numbered(record, 0):
-            hold_to("events are numbered without a gap", seq == self.seq + 1, seq)
-            self.seq = seq
+            hold_to("events are numbered without a gap", seq == self.seq + 1 or (self._lost and seq > self.seq), seq)
+            self.seq, self._lost = seq, False
+            self.seen[type(event).__name__] += 1
             self._event(seq, actor, event)
 
     def _event(self, seq: int, actor: str, event: Any) -> None:
@@ -200,7 +212,7 @@ class Promises:
                 if isinstance(event, PassedOver):
                     key.queue[hold.ticket.request_id] = hold.ticket
                     key.absent.add(hold.ticket.request_id)
-            case RecoveryRequired(unit=unit, why=why):
+            case RecoveryRequired(unit=unit, why=why, remains=remains):
                 hold_to("a doubt has a reason", why, event)
                 key.doubt.add(unit)
                 if unit in key.prepared:
@@ -208,8 +220,12 @@ class Promises:
                     key.queue[ticket.request_id] = ticket
                 if unit in key.holds:
                     self._end(key, unit)
+                if remains is not None and remains.server is not None:
+                    key.servers[unit] = remains.server
             case Recovered(unit):
                 key.doubt.discard(unit)
+            case Defined(definition):
+                self._units[actor] = len(definition.units)
 
     def _in_grace(self, key: Key, unit: str) -> bool:
         clock, until = self._machine.clock, key.grace.get(unit)
@@ -284,6 +300,10 @@ class Promises:
             case _:
                 right = agent in self._truth.ended
         hold_to("nobody loses a hold without one of the reasons", right, event, hold)
+        since_s = hold.polls[-1] if "no answer to" in why else hold.granted_s
+        waited_s = {"no answer to": 20, "not used within": 10 if hold.ticket.run else 15}
+        due_s = next((s for words, s in waited_s.items() if words in why), 0)
+        hold_to("whoever is silent had its whole time, awake", now_s - since_s > due_s - 1.2, event, hold)
 
     def _answered(self, agent: str, since_s: float, now_s: float) -> bool:
         """The agent was answered well after that, and nothing went wrong at that moment."""

@@ -5,6 +5,7 @@ The same seed tells the same story, line by line: time is virtual, order is the 
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.coordinator.bus import as_bytes, replayed
 from tests.coordinator.memory_store import MemoryStore
 from tests.coordinator.virtual_time import Stuck, VirtualClock, VirtualLoop
 from tests.simulation.acts import BOARD, COMMON, LOCK, PAGES, POOL, TROUBLES, WEB, Acts
+from tests.simulation.beside import Beside
 from tests.simulation.clients import Agent, Run, Wire
 from tests.simulation.life import Life
 from tests.simulation.machine import Broken, Machine
@@ -28,6 +30,7 @@ from interlock.coordinator.take_up import departed
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.limits import LATE_MS, SESSION_CUT_MS
 from interlock.protocol.resource_state import UnitState, first_grantable
+from interlock.protocol.resource_waiting import next_deadline
 
 OUR_FAULTS = {"dead_letter", "follow_up_failed", "task_failed", "session_failed"}
 ACTIONS = 160
@@ -48,10 +51,24 @@ CONFIG = Config(
 )  # fmt: skip
 
 
-class Story:
-    """Args: seed: all chance comes from it. actions: how long it is. often: more of some troubles."""
+OTHER = msgspec.structs.replace(CONFIG, resources={
+    LOCK: msgspec.structs.replace(TIMES, units=("0", "1")),
+    POOL: msgspec.structs.replace(TIMES, units=("1",)),
+    WEB: msgspec.structs.replace(TIMES, kind=Kind.SERVER, server=ServerDefinition("serve --other", "http://x")),
+    PAGES: msgspec.structs.replace(
+        TIMES, kind=Kind.SERVER, units=("1", "2"), server=ServerDefinition("serve {unit}", "http://x:{unit}")
+    ),
+    BOARD: msgspec.structs.replace(TIMES, kind=Kind.COMMAND, command=CommandDefinition("off", "flash -v", "ping")),
+})  # fmt: skip
 
-    def __init__(self, seed: int, actions: int = ACTIONS, often: Mapping[str, int] = {}) -> None:
+
+class Story:
+    """Args: seed: all chance comes from it. actions: how long it is. often: more of some troubles. without: numbers of
+    actions that are left out; each of the others draws what it drew with them."""
+
+    def __init__(
+        self, seed: int, actions: int = ACTIONS, often: Mapping[str, int] = {}, without: frozenset[int] = frozenset()
+    ) -> None:
         self.seed = seed
         self.lines: list[str] = []
         self.chance = random.Random(seed)
@@ -60,12 +77,19 @@ class Story:
         self.truth = Truth(away=self.is_away)
         self.promises = Promises(self.machine, self.truth, {POOL: 2, PAGES: 2}, {WEB, PAGES}, self.now_s)
         self.store = MemoryStore()
+        self.beside = Beside()
+        self.configs = (CONFIG, OTHER)
+        self.config = CONFIG
+        self._without = without
+        self.told: Counter[str] = Counter()  # kinds of actions, faults and events, and how often
         self.life: Life | None = None
         self.agents = [self._agent(name) for name in "abcde"[: self.chance.randint(2, 5)]]
         self.runs: list[Run] = []
         self._actions = actions
         self._wires = 0
         self._up_s = 0.0
+        self.done: list[int] = []
+        self.slept_s, self.slept_at_s = 0.0, 0.0
         self.acts = Acts(self)
         self._tasks: TaskGroup | None = None
         self._broken: BaseException | None = None
@@ -86,6 +110,10 @@ class Story:
     def now_s(self) -> float:
         return self.clock.loop_ms() / 1000
 
+    def lived_s(self) -> float:
+        """How long it was for those in it: the machine's sleep counts, the time that it was off does not."""
+        return self.now_s() + self.slept_s
+
     async def tell(self) -> None:
         with capture_logs() as logged, seeded_ids(self.chance), snapshots_often(self.chance):
             try:
@@ -103,9 +131,14 @@ class Story:
             asyncio.get_running_loop().set_exception_handler(self._fail)
             await self.begin()
             for number in range(self._actions):
+                self.chance.seed(f"{self.seed}/{number}")
                 action = self.chance.choices([*self._weights], [*self._weights.values()])[0]
-                await getattr(self.acts, f"do_{action}")()
-                await anyio.sleep(self.chance.choice([0, 0, 0.003, 0.05, 0.5]))
+                pause_s = self.chance.choice([0, 0, 0.003, 0.05, 0.5])
+                if number not in self._without:
+                    self.told[action] += 1
+                    self.done.append(number)
+                    await getattr(self.acts, f"do_{action}")()
+                    await anyio.sleep(pause_s)
                 if self.life is not None and self.life.failed is not None:
                     await self.after_failure()
                 if number % 40 == 39:
@@ -126,11 +159,20 @@ class Story:
     async def begin(self) -> None:
         """A supervisor starts, from what is on disk."""
         assert self._tasks is not None
-        self.life = Life(self, CONFIG)
+        self.life = Life(self, self.config)
         self._tasks.start_soon(self.life.run)
         await self.life.ready.wait()
         self._up_s = self.now_s()
+        self.told["a supervisor comes up"] += 1
         self.log("-- a supervisor is up")
+
+    def lose_database(self) -> None:
+        self.log("-- the database is lost")
+        store = MemoryStore()
+        store.latency_s, store.on_durable = self.store.latency_s, self.store.on_durable
+        self.store = store
+        self.promises.lose()
+        self.machine.orphan()
 
     def is_away(self, name: str) -> bool:
         """The agent's session has had no connection for as long as it takes, counted from the supervisor's start."""
@@ -201,6 +243,8 @@ class Story:
         for agent in self.agents:
             agent.silent = False
             agent.rise()
+        if self.chance.random() < 0.7:
+            await self.acts.do_recover()
         for _ in range(60):
             self.reconnect()
             await anyio.sleep(5)
@@ -240,6 +284,14 @@ class Story:
                     raise Broken(f"who is gone still stands there: {key} {ticket}")
                 if ticket is not None and ticket.run and ticket.process not in self.machine.alive:
                     raise Broken(f"a bus run that is gone still stands there: {key} {ticket}")
+            at = next_deadline(resource, self.clock.boot())
+            awake = self.now_s() - self.slept_at_s > 60  # timers do not run in a sleep: what was due then is late
+            if (
+                awake
+                and at is not None
+                and (at.boot != self.clock.boot() or at.mono_ms < self.clock.mono_ms() - 2 * LATE_MS)
+            ):
+                raise Broken(f"a deadline is forgotten: {key} {at}")
             for unit in resource.units:
                 for launch in unit.launches:
                     if not self.machine.trees[launch].keeper_lives:
@@ -259,14 +311,51 @@ class Story:
 def tell(seed: int, actions: int = ACTIONS, often: Mapping[str, int] = {}) -> Story:
     """Tell one story to its end. Raises Broken, with the seed and the story in it."""
     story = Story(seed, actions, often)
+    _play(story)
+    return story
+
+
+def _play(story: Story) -> None:
     try:
         anyio.run(story.tell, backend_options={"loop_factory": VirtualLoop})
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         why = _innermost(error)
-        raise Broken("\n".join([f"seed {seed}", *story.lines, f"seed {seed}: {type(why).__name__}: {why}"])) from error
-    return story
+        seed, lines = story.seed, story.lines
+        raise Broken("\n".join([f"seed {seed}", *lines, f"seed {seed}: {type(why).__name__}: {why}"])) from error
+
+
+def shortest(seed: int, actions: int = ACTIONS, tries: int = 150) -> tuple[frozenset[int], str]:
+    """Leave actions out of a story that breaks a promise, for as long as it breaks one.
+
+    Returns:
+        The actions that are left out, and the story without them; "" where it breaks none.
+    """
+    broken, done = _broken(seed, actions, frozenset())
+    without, size = frozenset[int](), max(1, len(done) // 2)
+    while broken and tries > 0:
+        for start in range(0, len(done), size):
+            tries -= 1
+            fewer = without | {*done[start : start + size]}
+            shorter, left = _broken(seed, actions, fewer)
+            if shorter:
+                without, broken, done = fewer, shorter, left
+                break
+        else:
+            if size == 1:
+                break
+            size //= 2
+    return without, broken
+
+
+def _broken(seed: int, actions: int, without: frozenset[int]) -> tuple[str, list[int]]:
+    story = Story(seed, actions, without=without)
+    try:
+        _play(story)
+    except Broken as error:
+        return str(error), story.done
+    return "", []
 
 
 def _innermost(error: BaseException) -> BaseException:

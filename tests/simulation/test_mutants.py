@@ -8,15 +8,18 @@ import pytest
 from tests.simulation.machine import Broken
 from tests.simulation.story import tell
 
-from interlock.coordinator import consequences, world
+from interlock.coordinator import claiming, consequences, recovery, take_up, world
 from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.journal import Journal
 from interlock.protocol import resource_handover
+from interlock.protocol.outcome import Deadline
+from interlock.protocol.resource_events import Defined
 from interlock.protocol.resource_state import Resource, Ticket, first_grantable
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 STORIES = 60
-OFTEN = {  # what makes a rare window less rare
+OFTEN = {
+    "keeps_a_deadline_over_a_sleep": {"suspend": 12},  # what makes a rare window less rare
     "takes_every_stop_for_proved": {"server_keeper_dies": 20},
     "forgets_what_it_has_done": {"again": 40},
     "takes_a_cut_session_for_gone_too_soon": {"away": 40},
@@ -119,6 +122,67 @@ def forgets_who_was_connected_before_a_restart(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(Attendance, "begin", begin)
 
 
+def forgets_its_timers_in_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(take_up, "next_deadline", lambda resource, boot: None)
+
+
+def keeps_a_deadline_over_a_sleep(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Deadline, "was_slept_through", lambda self, now, late_ms: False)
+
+
+def reads_its_records_twice(patch: pytest.MonkeyPatch) -> None:
+    apply = world.World.apply
+
+    def twice(self: world.World, record: Any) -> None:
+        index = self.index
+        apply(self, record)
+        self.index = index
+        apply(self, record)
+
+    patch.setattr(world.World, "apply", twice)
+
+
+def counts_from_one_after_a_lost_database(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claiming, "number_floor", lambda world, found: 0)
+
+
+def believes_that_nothing_was_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claiming, "judge", lambda world, found: "")
+
+
+def forgets_what_survived_the_database(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "_survivors", lambda *args: ({}, {}))
+
+
+def gives_a_unit_that_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    def any_unit(draft: Any, ticket: Ticket) -> Any:
+        return next((u for u in draft.state.units if u.ticket is None and u.step is None), None)
+
+    patch.setattr(resource_handover, "_free_unit", any_unit)
+
+
+def redefines_under_a_holder(patch: pytest.MonkeyPatch) -> None:
+    def at_once(draft: Any) -> None:
+        if draft.state.next_definition is not None:
+            draft.event(Defined(draft.state.next_definition))
+
+    patch.setattr(resource_handover, "_redefine", at_once)
+
+
+def loses_what_nobody_has_read(patch: pytest.MonkeyPatch) -> None:
+    apply = world.World.apply
+
+    def without_letters(self: world.World, record: Any) -> None:
+        apply(
+            self,
+            msgspec.structs.replace(
+                record, entries=tuple(msgspec.structs.replace(entry, outbox=()) for entry in record.entries)
+            ),
+        )
+
+    patch.setattr(world.World, "apply", without_letters)
+
+
 @pytest.mark.parametrize(
     ("plant", "promise"),
     [
@@ -132,6 +196,15 @@ def forgets_who_was_connected_before_a_restart(patch: pytest.MonkeyPatch) -> Non
         (is_told_too_late_that_somebody_left, "who is gone still stands there"),
         (watches_nobody_after_a_restart, "a dead process is not noticed"),
         (takes_a_cut_session_for_gone_too_soon, "a session counts as gone only once it was away for long"),
+        (forgets_its_timers_in_a_restart, "a deadline is forgotten"),
+        (keeps_a_deadline_over_a_sleep, "had its whole time, awake"),
+        (reads_its_records_twice, "restart is replay"),
+        (counts_from_one_after_a_lost_database, "events are numbered"),
+        (believes_that_nothing_was_lost, "events are numbered"),
+        (forgets_what_survived_the_database, "begins on .* while .* lives there"),
+        (gives_a_unit_that_is_in_doubt, "nothing is given that somebody holds"),
+        (redefines_under_a_holder, "live grants never exceed the units"),
+        (loses_what_nobody_has_read, "restart is replay"),
         (forgets_who_was_connected_before_a_restart, "a session (that is away|counts as gone)"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

@@ -32,7 +32,7 @@ def take_up(supervisor: Supervisor, key: str) -> None:
     supervisor.define(key)
     if any(unit.step is not None for unit in resource.units):
         supervisor.tell(key, Resume())
-    supervisor.timer.arm(key, next_deadline(resource))
+    supervisor.timer.arm(key, next_deadline(resource, supervisor.clock.boot()))
 
 
 def departed(registry: Registry, ticket: Ticket) -> AgentGone | None:

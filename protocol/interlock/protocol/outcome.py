@@ -45,6 +45,11 @@ class Deadline(msgspec.Struct, frozen=True):
         return self.boot != now.boot or now.mono_ms - self.mono_ms > late_ms
 
 
+def earliest(deadlines: Iterable[Deadline], boot: str) -> Deadline | None:
+    """The first of some deadlines on this boot; another boot's are due at once, whatever its clock showed."""
+    return min(deadlines, key=lambda at: at.mono_ms if at.boot == boot else -1, default=None)
+
+
 def after(now: Now, ms: int) -> Deadline:
     return Deadline(now.boot, now.mono_ms + ms)
 

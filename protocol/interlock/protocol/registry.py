@@ -16,7 +16,7 @@ from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import AGENTS_MAX, LATE_MS, SESSION_CUT_MS
 from interlock.protocol.messages import Joined, Left, Refused
 from interlock.protocol.names import why_not_agent
-from interlock.protocol.outcome import Deadline, Now, Outcome, Send, after, fold
+from interlock.protocol.outcome import Deadline, Now, Outcome, Send, after, earliest, fold
 
 replace = msgspec.structs.replace
 
@@ -59,9 +59,9 @@ class Registry(msgspec.Struct, frozen=True):
         agent = self.agents.get(name)
         return None if agent is None or agent.gone else agent
 
-    def next_deadline(self) -> Deadline | None:
-        """The earliest moment at which an Expire changes something."""
-        return min(self.cut.values(), key=lambda at: at.mono_ms, default=None)
+    def next_deadline(self, boot: str) -> Deadline | None:
+        """The earliest moment at which an Expire changes something, on this boot."""
+        return earliest(self.cut.values(), boot)
 
 
 # --- commands -----------------------------------------------------------------------------

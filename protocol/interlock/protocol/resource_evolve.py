@@ -200,7 +200,10 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 resource = _enqueue(resource, unit.ticket)
             elif unit.ticket is not None:
                 resource = _lose(_end_ticket(resource, agent, request_id, why, at_ms), agent, at_ms, why, unit.fence)
-            server = unit.server if launch or unit.server is None else replace(unit.server, alive=False)
+            # In doubt itself it is over once a person says so; beside a command in doubt it stays, its keeper lives.
+            server = unit.server
+            if server is not None and not (launch and unit.state is UnitState.RECOVERY_REQUIRED):
+                server = replace(server, alive=bool(launch))
             doubtful = Unit(
                 name, UnitState.RECOVERY_REQUIRED, why=why, server=server, step=unit.step if launch else None,
                 launches=_without(unit.launches, launch), prepared=unit.prepared if launch else None,

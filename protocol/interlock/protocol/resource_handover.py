@@ -143,6 +143,8 @@ def server_gone(draft: Draft, command: ServerGone) -> None:
     unit = next((u for u in draft.state.units if u.server and u.server.launch == command.launch), None)
     if unit is None or unit.server is None or (command.alive and not unit.server.alive):
         return
+    if command.alive and unit.state is UnitState.RECOVERY_REQUIRED:
+        return  # what a recovery keeps is looked at when its turn comes, and stopped with proof
     if unit.step is not None and unit.step.kind is not StepKind.VERIFY:
         return
     if not command.proved and not command.alive:

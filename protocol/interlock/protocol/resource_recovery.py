@@ -43,7 +43,10 @@ def doubt(draft: Draft, command: Doubt) -> None:
     for unit in draft.state.units:
         remains = found[unit.name]
         why = f"{command.why}; {remains.known}" if remains.known else command.why
-        recovery_required(draft, unit, why, remains=msgspec.structs.replace(remains, known=""))
+        server = remains.server
+        if server is not None:  # its keeper lives, so it can be stopped with proof, whatever its leader does
+            server = msgspec.structs.replace(server, alive=True)
+        recovery_required(draft, unit, why, remains=msgspec.structs.replace(remains, known="", server=server))
 
 
 # --- straight helpers ---------------------------------------------------------------------

@@ -213,6 +213,7 @@ def restart(draft: Draft, mail: Mail) -> None:
             mail.sender, Code.CAPABILITY_DENIED, f"{mail.called} {what}: there is nothing to restart", mail.called
         )
     elif unit.step is not None:
+        heard(draft, mail.sender)
         draft.answer(mail.sender, queued(draft, unit.ticket))
     else:
         heard(draft, mail.sender)

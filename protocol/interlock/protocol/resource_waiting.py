@@ -8,7 +8,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_duration
 from interlock.protocol.limits import CLAIMS_MISSED_MAX, LATE_MS, POLLS_UNANSWERED_MAX
 from interlock.protocol.messages import Down, Granted, Revoked, StillUsing
-from interlock.protocol.outcome import Deadline, after
+from interlock.protocol.outcome import Deadline, after, earliest
 from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
     Armed,
@@ -26,14 +26,14 @@ from interlock.protocol.resource_events import (
 from interlock.protocol.resource_state import Resource, Unit, UnitState, first_grantable
 
 
-def next_deadline(resource: Resource) -> Deadline | None:
-    """The earliest moment at which a Tick changes something."""
-    first: Deadline | None = None
+def next_deadline(resource: Resource, boot: str) -> Deadline | None:
+    """The earliest moment at which a Tick changes something, on this boot."""
+    due = []
     for unit in resource.units:
         for at in (unit.poll_at, unit.claim_at, unit.free_at if unit.free_at and unit.is_in_grace() else None):
-            if at is not None and (first is None or at.mono_ms < first.mono_ms):
-                first = at
-    return first
+            if at is not None:
+                due.append(at)
+    return earliest(due, boot) if due else None
 
 
 def tick(draft: Draft) -> None:
