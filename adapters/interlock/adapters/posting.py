@@ -247,7 +247,7 @@ class Posting:
         return Post(found, called, envelope)
 
     def _stays(self, agent: str, found: Found, why: OSError | Unsafe) -> bool:
-        """It cannot go: for a while, and is tried at each scan; or for good, and is left alone. Whether that is news."""
+        """It cannot go: for a while, then scans try it again; or for good, then it is left. Whether that is news."""
         key, cause = (found.device, found.inode, found.ctime_ns), why.__cause__ if isinstance(why, Unsafe) else why
         if isinstance(cause, OSError) and cause.errno in PASSES:
             self._note_half(agent, found, -1)

@@ -54,6 +54,7 @@ from interlock.protocol.codes import Exit
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
 LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
+MEND = "make room, or mend the disk, then bus up"
 SWITCH_S = 0.001  # a thread that looks through a great folder does not make the loop wait 5 ms at each call
 
 
@@ -148,7 +149,10 @@ class Service:
             problem = str(_first(group))
         except* (NotWritten, Unknown) as group:
             log.error("journal_ended", why=str(_first(group)))
-            problem = f"the journal cannot go on: {_first(group)}"
+            problem = f"the journal cannot go on ({_first(group)}): nothing acknowledged is lost; {MEND}"
+        except* OSError as group:
+            log.error("disk_failed", why=str(_first(group)))
+            problem = _refused_by_the_disk(self._home, _first(group))
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
@@ -171,7 +175,7 @@ class Service:
                     door = UnixDoor(path, doorkeeper, self._inherited)
                     await tasks.start(door.serve)
                     tasks.start_soon(self._post_office.run)
-                    self._lock.write(**msgspec.to_builtins(me), socket=str(path))
+                    self._say_who(**msgspec.to_builtins(me), socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
                     swept = sweep(self._home, journal.world, config.keep)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
@@ -205,6 +209,13 @@ class Service:
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         supervisor.mail = self._post_office = PostOffice(self._home.root, self._door)
         return supervisor
+
+    def _say_who(self, **facts: object) -> None:
+        """For people: a full disk is no reason not to serve."""
+        try:
+            self._lock.write(**facts)
+        except OSError as error:
+            log.warning("lock_not_written", why=str(error))
 
     def _go_down(self, supervisor: Supervisor) -> Callable[[bool], None]:
         def go_down(stop_servers: bool) -> None:
@@ -261,6 +272,12 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
+def _refused_by_the_disk(home: Home, error: BaseException) -> str:
+    """One sentence on what the system refused; no name of an exception."""
+    assert isinstance(error, OSError)
+    return f"{error.filename or home.root} cannot be used ({error.strerror or error}): {MEND}"
+
+
 def _inode(path: Path) -> tuple[int, int]:
     """Which file that is. It is never opened: closing it again would drop the lock on it."""
     try:
@@ -293,7 +310,10 @@ def serve(
         home.create()
     except BadHome as error:
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
-    configure_logs(home.logs / "supervisor.log", pretty=pretty)
+    try:
+        configure_logs(home.logs / "supervisor.log", pretty=pretty)
+    except OSError as error:
+        raise CannotServe(Exit.CANNOT_CREATE, _refused_by_the_disk(home, error)) from None
     _raise_open_files()
     sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask, inherited)
