@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tests.crashes import notify
 from tests.crashes.faults import CALLS, KILL, LOG, SPEAK, Point
@@ -28,8 +28,8 @@ FAULTS = {  # what --only chooses; a + lasts until clients have met it
 EVERY_S = 10.0  # between two lines of progress
 MORE = 2  # points beyond those that were counted: a conversation is never twice quite the same
 EPILOG = """\
-A point costs about 1.5 s of CPU time; all of them (some 3,000) take about 45 minutes on two idle cores, --only kill
-about ten. Linux only; it needs neither privilege nor strace. Exit code 0: every point survived; 1: one did not, and its
+A point costs about 1.5 s of CPU time. --only kill (some 1,000 points) takes about a quarter of an hour on two idle
+cores, everything (some 4,500) about an hour. Linux only; it needs neither privilege nor strace. Exit code 0: every point survived; 1: one did not, and its
 story has been printed; 69: calls cannot be stopped here (seccomp's notifications are forbidden, or not Linux)."""
 
 
@@ -46,7 +46,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--point", default="", metavar="TALK:FAULT:CALL:NUMBER", help="this one, and print its story")
     given = parser.parse_args(arguments)
     if not notify.is_supported():
-        print("crash-sweep: calls cannot be stopped here (Linux 5.5 or newer, with seccomp, is needed)", file=sys.stderr)
+        print(
+            "crash-sweep: calls cannot be stopped here (Linux 5.5 or newer, with seccomp, is needed)", file=sys.stderr
+        )
         return 69
     if given.point:
         story = play(Point.read(given.point))
@@ -71,8 +73,8 @@ def sweep(faults: Sequence[str], calls: Sequence[str], talks: Sequence[str], eve
                 print(story.told(), flush=True)
             if time.monotonic() - said > EVERY_S:
                 said = time.monotonic()
-                broken = sum(bool(each.broken) for _, each in done)
-                print(f"crash-sweep: {len(done)} of {len(points)}, {broken} broken", file=sys.stderr, flush=True)
+                bad = sum(bool(each.broken) for _, each in done)
+                print(f"crash-sweep: {len(done)} of {len(points)}, {bad} broken", file=sys.stderr, flush=True)
     print(_table(done))
     broken = [story for _, story in done if story.broken]
     print(f"crash-sweep: {len(done)} points, {sum(bool(story.met) for _, story in done)} met, {len(broken)} broken, "
@@ -112,7 +114,7 @@ def _table(done: Sequence[tuple[Point, Story]]) -> str:
     return "\n".join(lines)
 
 
-def _chosen(parser: argparse.ArgumentParser, given: str, known: Sequence[str] | dict[str, object]) -> list[str]:
+def _chosen(parser: argparse.ArgumentParser, given: str, known: Collection[str]) -> list[str]:
     chosen = [each.strip() for each in given.split(",") if each.strip()] or list(known)
     for each in chosen:
         if each not in known:

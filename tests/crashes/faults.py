@@ -71,7 +71,7 @@ class Watched:
     def __init__(self, bus: Bus, point: Point, words: tuple[str, ...] = ()) -> None:
         self.counts: Counter[str] = Counter()
         self.met = ""  # the call that it happened at
-        self.failing = False
+        self.failing = self._is_over = False
         self._bus, self._point, self._words = bus, point, words
         self._fault, self._lasts = point.fault.rstrip("+"), point.fault.endswith("+")
         self._failed = self._told = self._waits = 0
@@ -108,6 +108,11 @@ class Watched:
         self.failing = False
         self._lasts = False
 
+    def over(self) -> None:
+        """The conversation is over: what comes is not counted, and nothing happens any more."""
+        self.lift()
+        self._is_over = True
+
     def met_by_a_client(self) -> None:
         """Somebody was told no. The second one finds room again."""
         self._told += 1
@@ -135,7 +140,7 @@ class Watched:
 
     def _decide(self, listener: int, supervisor: int, call: notify.Call) -> None:
         kind, about = self._about(call) if os.path.exists(f"/proc/{supervisor}/task/{call.thread}") else ("", "")
-        if not kind:
+        if not kind or self._is_over:
             notify.let_go(listener, call)
             return
         self.counts[kind] += 1

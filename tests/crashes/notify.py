@@ -1,6 +1,6 @@
 """System calls of one process, each stopped on its way in: seccomp's notifications, without privilege or compiler.
 
-    watched process: install ──▶ listener ──(a socket)──▶ this process: receive ──▶ let go, or fail with an errno, or kill
+    watched process: install ──▶ listener ──(a socket)──▶ this process: receive ──▶ let go, or fail, or kill
 
 What strace's injection does, but counted over all threads, with the path that a call is about, and where ptrace is
 forbidden. Linux only (5.5 or newer). Whatever the watched process starts is watched too: keep serving until all ended.

@@ -132,7 +132,7 @@ def _unsaid(said: Sequence[Event], events: Sequence[Event]) -> Iterator[str]:
 
 def _out_of_turn(events: Sequence[Event]) -> Iterator[str]:
     """Served in the order of arrival, each as often as it asked, without those who left the queue."""
-    left = {event["request_id"] for event in events if event["type"] == "cancelled"}
+    left = {event["request_id"] for event in events if event["type"] in {"cancelled", "prepare_failed"}}
     for key in {event["actor"] for event in events if event["type"] == "requested"}:
         mine = [event for event in events if event["actor"] == key]
         tickets = [event["ticket"]["request_id"] for event in mine if event["type"] == "requested"]

@@ -1,6 +1,6 @@
 """One point of the sweep: a conversation, a fault at one counted call, a restart, and the judgement.
 
-    count(talk) ──▶ how often each call is made        play(point) ──▶ Story: what was said, what broke
+count(talk) ──▶ how often each call is made        play(point) ──▶ Story: what was said, what broke
 """
 
 import contextlib
@@ -99,7 +99,8 @@ def _play(point: Point, talk: Talk, story: Story) -> None:
         with contextlib.suppress(Exception):
             story.broken += [f"status: {each}" for each in talk.question("nobody", "STATUS")["resources"]]
         return
-    watched.lift()
+    watched.over()
+    talk.question("nobody", "PING")  # where the last answer was what it was killed at, another is started
     assert watched.running is not None
     story.died = watched.running.process.poll() is not None
     story.broken += _found_by_the_doctor(home, failed=point.fault != KILL)
@@ -117,7 +118,9 @@ def _play(point: Point, talk: Talk, story: Story) -> None:
         story.broken.append(f"5: servers were executed {ran} times, each was asked for once")
     if talk.ran:
         fences = (bus.folder / "ran").read_text().split()
-        wanted = [str(event["fence"]) for event in journal.events if event["type"] == "granted" and event["agent"] == "D"]
+        wanted = [
+            str(event["fence"]) for event in journal.events if event["type"] == "granted" and event["agent"] == "D"
+        ]
         if fences != wanted:
             story.broken.append(f"a command of bus run ran under {fences}, granted was {wanted}")
 
@@ -167,4 +170,3 @@ def _no_caller() -> Iterator[None]:
         yield
     finally:
         os.environ.update(kept)
-

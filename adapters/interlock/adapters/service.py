@@ -54,7 +54,6 @@ from interlock.protocol.codes import Exit
 log = structlog.get_logger("service")
 OPEN_FILES = 16_384  # ten thousand agents, and room
 LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
-MEND = "make room, or mend the disk, then bus up"
 SWITCH_S = 0.001  # a thread that looks through a great folder does not make the loop wait 5 ms at each call
 
 
@@ -149,7 +148,9 @@ class Service:
             problem = str(_first(group))
         except* (NotWritten, Unknown) as group:
             log.error("journal_ended", why=str(_first(group)))
-            problem = f"the journal cannot go on ({_first(group)}): nothing acknowledged is lost; {MEND}"
+            problem = (
+                f"the journal cannot go on ({_first(group)}): nothing acknowledged is lost; mend the disk, then bus up"
+            )
         except* OSError as group:
             log.error("disk_failed", why=str(_first(group)))
             problem = _refused_by_the_disk(self._home, _first(group))
@@ -275,7 +276,7 @@ def _first(error: BaseException) -> BaseException:
 def _refused_by_the_disk(home: Home, error: BaseException) -> str:
     """One sentence on what the system refused; no name of an exception."""
     assert isinstance(error, OSError)
-    return f"{error.filename or home.root} cannot be used ({error.strerror or error}): {MEND}"
+    return f"{error.filename or home.root} cannot be used ({error.strerror or error}): make room, or mend the disk, then bus up"
 
 
 def _inode(path: Path) -> tuple[int, int]:
