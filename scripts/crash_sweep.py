@@ -29,8 +29,10 @@ EVERY_S = 10.0  # between two lines of progress
 MORE = 2  # points beyond those that were counted: a conversation is never twice quite the same
 EPILOG = """\
 A point costs about 1.5 s of CPU time. --only kill (some 1,000 points) takes about a quarter of an hour on two idle
-cores, everything (some 4,500) about an hour. Linux only; it needs neither privilege nor strace. Exit code 0: every point survived; 1: one did not, and its
-story has been printed; 69: calls cannot be stopped here (seccomp's notifications are forbidden, or not Linux)."""
+cores, everything (some 4,500) about an hour. Linux only; it needs neither privilege nor strace.
+
+Exit code 0: every point survived. 1: one did not, and its story has been printed. 69: calls cannot be stopped here
+(seccomp's notifications are forbidden, or this is not Linux)."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -276,7 +276,8 @@ def _first(error: BaseException) -> BaseException:
 def _refused_by_the_disk(home: Home, error: BaseException) -> str:
     """One sentence on what the system refused; no name of an exception."""
     assert isinstance(error, OSError)
-    return f"{error.filename or home.root} cannot be used ({error.strerror or error}): make room, or mend the disk, then bus up"
+    what, why = error.filename or home.root, error.strerror or error
+    return f"{what} cannot be used ({why}): make room, or mend the disk, then bus up"
 
 
 def _inode(path: Path) -> tuple[int, int]:
