@@ -1,5 +1,6 @@
 """Posting: what is looked at, read and removed is one and the same file, whatever its sender does meanwhile."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -109,6 +110,52 @@ def test_the_reason_of_a_rejection_is_never_written_into_a_file_that_was_there(f
     assert outside.read_text() == "precious"
     assert len(rejects) == 1
     assert "empty" in (folders.root / "a/rejected/x.1.why").read_text()
+
+
+def test_a_rejection_that_a_crash_cut_short_leaves_no_second_reason(folders: Folders) -> None:
+    # given a reason, and its file not yet beside it
+    (folders.root / "a/rejected/x.why").write_text("empt")
+    post(folders, "x", "")
+    # when
+    _, rejects, _ = Posting(folders).read("a", OUT)
+    # then
+    assert len(rejects) == 1
+    assert sorted(os.listdir(folders.root / "a/rejected")) == ["x", "x.why"]
+    assert "empty" in (folders.root / "a/rejected/x.why").read_text()
+
+
+def test_a_rejected_file_that_is_called_like_a_reason_stays(folders: Folders) -> None:
+    # given
+    office = Posting(folders)
+    post(folders, "x.why", "")
+    office.read("a", OUT)
+    # when
+    post(folders, "x", "")
+    office.read("a", OUT)
+    # then
+    assert sorted(os.listdir(folders.root / "a/rejected")) == ["x.1", "x.1.why", "x.why", "x.why.why"]
+
+
+def test_a_rejection_waits_for_room_and_leaves_nothing_meanwhile(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given a disk that takes names and no content
+    office, path = Posting(folders), post(folders, "x", "")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", full)
+        for _ in range(3):
+            assert office.read("a", OUT)[1] == []
+        assert os.listdir(folders.root / "a/rejected") == []
+        assert office.waiting() == {"a"}, "it is looked at again at the next scan"
+    # when there is room
+    _, rejects, _ = office.read("a", OUT)
+    # then
+    assert len(rejects) == 1
+    assert not path.exists()
 
 
 def test_a_name_that_is_no_text_is_told_in_text(folders: Folders) -> None:

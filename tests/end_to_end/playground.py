@@ -71,6 +71,10 @@ class Lines:
             if says in line:
                 return line
 
+    def first(self, within_s: float = WAIT_S) -> str:
+        """The next line; "" where it ends without one."""
+        return (self._queue.get(timeout=within_s) or "").rstrip("\n")
+
     def rest(self) -> str:
         """All of it, once the other end is closed."""
         self._thread.join(WAIT_S)
@@ -404,11 +408,11 @@ def server_config(
     )
 
 
-def fetch(port: int) -> str:
+def fetch(port: int, path: str = "/") -> str:
     """The page that is served there now."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     try:
-        connection.request("GET", "/")
+        connection.request("GET", path)
         return connection.getresponse().read().decode()
     finally:
         connection.close()

@@ -1,5 +1,6 @@
 """The effects on this machine: processes are watched here, servers and commands are begun, each by its own adapter."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +61,8 @@ class LocalEffects:
         return LaunchGone(launch, stopped.proved, code if result.ended else None, stopped.evidence)
 
     def forget(self, launch: str) -> None:
-        (self._home.launches / f"{launch}.jsonl").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what a disk does not let go of is swept away at a later start
+            (self._home.launches / f"{launch}.jsonl").unlink(missing_ok=True)
         remove_files(window_socket(self._home.root, launch))
 
     def directory(self, path: str) -> str | None:

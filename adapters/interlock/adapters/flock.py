@@ -42,8 +42,8 @@ class HomeLock:
     def write(self, **facts: object) -> None:
         """Say who holds it: pid, start time, boot id, socket."""
         data = json.dumps(facts).encode() + b"\n"
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, data, 0)
+        os.pwrite(self._fd, data, 0)  # first: in the place of the last one's facts there is room on a full disk too
+        os.ftruncate(self._fd, len(data))
 
     def is_ours(self) -> bool:
         """The path still leads to the file that we hold; if not, another supervisor may hold another one."""

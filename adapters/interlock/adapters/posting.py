@@ -7,6 +7,7 @@ It runs in a worker thread, one look at a time, and never follows what it finds.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -46,6 +47,7 @@ LOOKED_TOGETHER_MAX = 65_536  # … and of all together
 LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
 HALF_MAX = 2_048  # files under way that are remembered of one folder; the others are looked at again and again
+PASSES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # or may
 _SORTED_NAME = re.compile(r"\d{20}-\d+-(.*)", re.DOTALL)
 
 
@@ -82,6 +84,7 @@ class Posting:
         self._folders = folders
         self._half: dict[str, dict[tuple[int, int], Half]] = {}  # by whose folder it is: nobody fills it for others
         self._stuck: set[tuple[int, int, int]] = set()  # device, inode and change time: an inode comes again
+        self._told: set[tuple[int, int, int]] = set()
         self._looked: dict[tuple[str, str], deque[Found]] = {}
         self.renamed: set[tuple[str, str]] = set()  # (agent, name): seen as they were renamed into place
 
@@ -152,12 +155,8 @@ class Posting:
             elif read is not None:
                 try:
                     _into_queue(folder, at, read.found, read.envelope.sender)
-                except (
-                    OSError,
-                    Unsafe,
-                ) as error:  # taken back since; or what stands there cannot go: nobody else waits
-                    if look_at(found.name, at) is not None:
-                        self._stuck.add((found.device, found.inode, found.ctime_ns))
+                except (OSError, Unsafe) as error:  # taken back since; or it cannot go: nobody else waits
+                    if look_at(found.name, at) is not None and self._stays(folder.agent, found, error):
                         log.warning("cannot_sort", file=found.name, sender=read.envelope.sender, why=str(error))
                     continue
                 self._done(folder.agent, found)
@@ -237,14 +236,27 @@ class Posting:
             sender = owner or _sender(found, at)
             try:
                 put_aside(folder, at, found.name, called, why)
-            except OSError as failed:  # a mount point, a full disk: it stays, and is left alone
-                self._stuck.add((found.device, found.inode, found.ctime_ns))
-                log.warning("cannot_reject", folder=str(self._folders.path(folder.agent)), file=called, why=str(failed))
+            except OSError as failed:
+                if self._stays(folder.agent, found, failed):
+                    where = str(self._folders.path(folder.agent))
+                    log.warning("cannot_reject", folder=where, file=called, why=str(failed))
                 return None
             self._done(folder.agent, found)
             return Reject(sender, called, code, why, _id(found, b""))
         envelope.id = envelope.id or _id(found, data)
         return Post(found, called, envelope)
+
+    def _stays(self, agent: str, found: Found, why: OSError | Unsafe) -> bool:
+        """It cannot go: for a while, then scans try it again; or for good, then it is left. Whether that is news."""
+        key, cause = (found.device, found.inode, found.ctime_ns), why.__cause__ if isinstance(why, Unsafe) else why
+        if isinstance(cause, OSError) and cause.errno in PASSES:
+            self._note_half(agent, found, -1)
+            if key in self._told:
+                return False
+            self._told.add(key)
+        else:
+            self._stuck.add(key)
+        return True
 
     def _is_whole(self, folder: Folder, at: int, found: Found) -> bool:
         """Renamed into place, or at rest for a scan with a newline at its end. Raises BadEnvelope for one left so.
@@ -288,6 +300,7 @@ class Posting:
         for agent, mine in list(self._half.items()):
             self._half[agent] = {key: half for key, half in list(mine.items()) if half.since_s > past}
         self._half = {agent: mine for agent, mine in self._half.items() if mine}
+        self._told.clear()
         self._stuck.clear()  # perhaps it can be done now
 
 

@@ -76,7 +76,7 @@ def make_directory(name: str, at: int | None = None) -> int:
     except FileExistsError:
         pass
     except OSError as error:
-        raise Unsafe(f"{name} cannot be made ({error.strerror})") from None
+        raise Unsafe(f"{name} cannot be made ({error.strerror})") from error
     try:
         return open_directory(name, at)
     except FileNotFoundError:

@@ -149,7 +149,12 @@ class Service:
             problem = str(_first(group))
         except* (NotWritten, Unknown) as group:
             log.error("journal_ended", why=str(_first(group)))
-            problem = f"the journal cannot go on: {_first(group)}"
+            problem = (
+                f"the journal cannot go on ({_first(group)}): nothing acknowledged is lost; mend the disk, then bus up"
+            )
+        except* OSError as group:
+            log.error("disk_failed", why=str(_first(group)))
+            problem = _refused_by_the_disk(self._home, _first(group))
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
@@ -172,7 +177,7 @@ class Service:
                     door = UnixDoor(path, doorkeeper, self._inherited)
                     await tasks.start(door.serve)
                     tasks.start_soon(self._post_office.run)
-                    self._lock.write(**msgspec.to_builtins(me), socket=str(path))
+                    self._say_who(**msgspec.to_builtins(me), socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
                     swept = sweep(self._home, journal.world, config.keep)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
@@ -206,6 +211,13 @@ class Service:
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))
         supervisor.mail = self._post_office = PostOffice(self._home.root, self._door)
         return supervisor
+
+    def _say_who(self, **facts: object) -> None:
+        """For people: a full disk is no reason not to serve."""
+        try:
+            self._lock.write(**facts)
+        except OSError as error:
+            log.warning("lock_not_written", why=str(error))
 
     def _go_down(self, supervisor: Supervisor) -> Callable[[bool], None]:
         def go_down(stop_servers: bool) -> None:
@@ -262,6 +274,13 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
+def _refused_by_the_disk(home: Home, error: BaseException) -> str:
+    """One sentence on what the system refused; no name of an exception."""
+    assert isinstance(error, OSError)
+    what, why = error.filename or home.root, error.strerror or error
+    return f"{what} cannot be used ({why}): make room, or mend the disk, then bus up"
+
+
 def _inode(path: Path) -> tuple[int, int]:
     """Which file that is. It is never opened: closing it again would drop the lock on it."""
     try:
@@ -294,7 +313,10 @@ def serve(
         home.create()
     except BadHome as error:
         raise CannotServe(Exit.CANNOT_CREATE, str(error)) from None
-    configure_logs(home.logs / "supervisor.log", pretty=pretty)
+    try:
+        configure_logs(home.logs / "supervisor.log", pretty=pretty)
+    except OSError as error:
+        raise CannotServe(Exit.CANNOT_CREATE, _refused_by_the_disk(home, error)) from None
     _raise_open_files()
     sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask, inherited)

@@ -346,7 +346,7 @@ def _answer(path: Path, error: Exception) -> NotWritten | Unknown:
         return NotWritten(f"no room for {path} ({error})", full=True)
     if code in _NOT_WRITTEN:
         return NotWritten(f"{path} refused the row ({error})")
-    return Unknown(f"{path} may or may not hold the row ({type(error).__name__}: {error})")
+    return Unknown(f"{path} may or may not hold the row ({str(error) or type(error).__name__})")
 
 
 def _unusable(path: Path, error: BaseException) -> Unusable:

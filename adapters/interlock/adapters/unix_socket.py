@@ -48,8 +48,8 @@ class UnixDoor:
             found = os.stat(self._path, follow_symlinks=False)
             if (found.st_dev, found.st_ino) == self._inode:
                 self._path.unlink()
-        except FileNotFoundError:
-            pass
+        except OSError:
+            pass  # gone already; or the disk refuses, and the next one takes it away
 
     async def _listen(self) -> asyncio.AbstractServer:
         if self._inherited is not None:

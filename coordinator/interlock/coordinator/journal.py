@@ -18,7 +18,7 @@ from interlock.coordinator import records
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.records import Entry, RecordHead
 from interlock.coordinator.states import NoStates, States
-from interlock.coordinator.store import SET_ASIDE, NotWritten, Row, Snapshot, Store, Unusable
+from interlock.coordinator.store import SET_ASIDE, NotWritten, Row, Snapshot, Store, Unknown, Unusable
 from interlock.coordinator.world import SUPERVISOR, State, World
 from interlock.protocol.inbox import Letter
 from interlock.protocol.limits import RECORD_BYTES_MAX, SNAPSHOT_EVERY_BYTES, SNAPSHOT_EVERY_RECORDS
@@ -159,6 +159,8 @@ class Journal:
             if snapshot and self.world.index:
                 await self._save_snapshot()
                 await self._prune_some()
+        except Unknown as error:  # all of it is in the records
+            log.warning("snapshot_not_written", why=str(error))
         finally:
             await self._store.close()
 

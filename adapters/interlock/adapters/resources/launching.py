@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from interlock.adapters.launch_result import LaunchResult, read_result
-from interlock.adapters.launches import Keeper, server_environment
+from interlock.adapters.launches import Keeper, LaunchFailed, server_environment
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe
 from interlock.protocol.identity import Identity, Presence
@@ -41,9 +41,13 @@ class Launching:
         return self.home.logs / f"{launch}.log"
 
     def open_log(self, launch: str) -> int:
-        """A new log for that launch; its file descriptor, to be closed."""
+        """A new log for that launch; its file descriptor, to be closed. Raises LaunchFailed: nothing was executed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        return os.open(self.log(launch), flags, 0o600)
+        try:
+            return os.open(self.log(launch), flags, 0o600)
+        except OSError as error:
+            why = f"its log {self.log(launch)} cannot be made ({error.strerror}): make room, or mend the disk"
+            raise LaunchFailed(why) from None
 
     async def let_go(self, key: str, unit: str, step: int, launch: str, keeper: Keeper, go: anyio.Event) -> None:
         """Have a keeper recorded, and then execute its command.
