@@ -18,6 +18,7 @@ from tests.end_to_end.playground import BUS, WAIT_S, Bus, together
 from interlock.adapters.cli import connection, tail
 from interlock.adapters.cli.app import Given
 from interlock.adapters.cli.options import Failure, Options
+from interlock.adapters.paths import BadHome, Home
 
 own_bus = conftest.bus  # one of a test's own, to be killed
 HELLO = b'{"welcome": {"agent": "a", "notices": []}}\n'
@@ -139,3 +140,26 @@ def test_a_command_hung_for_ever_on_a_daemon_that_was_stopped_under_it(
             tail.command(False, 0, "", "", None)  # type: ignore[arg-type]  # typer's own default
     thread.join(WAIT_S)
     assert failed.value.exit_code == 69
+
+
+# --- starts that fail --------------------------------------------------------------------------
+def test_a_start_that_failed_left_a_process_and_said_nothing_of_use(own_bus: Bus) -> None:
+    """Late in the start, when threads run: what is in the way is named, and nothing is left."""
+    (own_bus.home / "bus.sock").mkdir(mode=0o700, parents=True)
+    own_bus.home.chmod(0o700)
+    for words in (["up"], ["up", "--foreground"]):
+        done = own_bus(*words)
+        assert done.code == 73, done
+        said = done.err.splitlines()[-1]
+        assert f"{own_bus.home}/bus.sock cannot be listened on (" in said
+        assert "Traceback" not in done.err
+        assert own_bus.processes() == []
+    (own_bus.home / "bus.sock").rmdir()
+    own_bus.ok("status")
+
+
+@pytest.mark.parametrize("name", ["log", "launches", "shared-resources"])
+def test_what_is_in_the_way_was_not_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("in the way")
+    with pytest.raises(BadHome, match=rf"^cannot create {tmp_path}/{name} \(File exists\)"):
+        Home(tmp_path).create()

@@ -38,7 +38,7 @@ from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
 from interlock.adapters.trust import LocalRepositories
-from interlock.adapters.unix_socket import UnixDoor
+from interlock.adapters.unix_socket import CannotListen, UnixDoor
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
@@ -132,7 +132,7 @@ class Service:
         config = self._repositories.load(home)
         states = StateFiles(StateFolder(self._home), str(self._home.logs))
         journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep, states)
-        ended_well, problem = False, ""
+        ended_well, code, problem = False, Exit.IO, ""
         try:
             found = await states.look()
         except OSError as error:
@@ -145,15 +145,17 @@ class Service:
             await states.finish()
             ended_well = True
         except* Unusable as group:
-            problem = str(_first(group))
+            problem = str(first_of(group))
+        except* CannotListen as group:
+            code, problem = Exit.CANNOT_CREATE, str(first_of(group))
         except* (NotWritten, Unknown) as group:
-            log.error("journal_ended", why=str(_first(group)))
-            problem = f"the journal cannot go on: {_first(group)}"
+            log.error("journal_ended", why=str(first_of(group)))
+            problem = f"the journal cannot go on: {first_of(group)}"
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
         if problem:  # raised within except* it would come out in a group of its own, in some Pythons
-            raise CannotServe(Exit.IO, problem)
+            raise CannotServe(code, problem)
 
     async def _until_stopped(self, journal: Journal, config: Config, states: StateFiles, found: Found) -> None:
         me = identify(os.getpid())
@@ -254,7 +256,7 @@ class Service:
         return not supervisor.stopping.is_set()
 
 
-def _first(error: BaseException) -> BaseException:
+def first_of(error: BaseException) -> BaseException:
     """What was raised, out of the groups of the tasks in which it was."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
