@@ -9,6 +9,8 @@ import pytest
 from tests.end_to_end.conftest import bus
 from tests.end_to_end.playground import WAIT_S, Bus, alive
 
+from interlock.adapters.paths import BadHome, Home
+
 __all__ = ["bus"]  # the fixture: each of these needs a home of its own
 
 
@@ -225,3 +227,10 @@ def test_a_foreground_supervisor_ends_with_ctrl_c(bus: Bus) -> None:
     bus.ok("status")
     running.kill(2)
     assert running.process.wait(WAIT_S) == 0
+
+
+@pytest.mark.parametrize("name", ["log", "launches", "shared-resources"])
+def test_what_is_in_the_way_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("in the way")
+    with pytest.raises(BadHome, match=rf"^cannot create {tmp_path}/{name} \(File exists\)"):
+        Home(tmp_path).create()

@@ -213,3 +213,8 @@ async def replayed(store: MemoryStore) -> World:
 async def settled() -> None:
     """Let everything run that can run now: a moment of virtual time."""
     await anyio.sleep(0.001)
+
+
+async def passes(seconds: float) -> None:
+    """Virtual time passes, for everybody."""
+    await anyio.sleep(seconds)

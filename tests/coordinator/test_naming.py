@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.coordinator.bus import Bus, as_bytes, replayed, settled
+from tests.coordinator.bus import Bus, as_bytes, passes, replayed, settled
 
 from interlock.coordinator.config import Config, parse_config
 from interlock.coordinator.repositories import Place, Repositories, Stamp, Trusted, digest
@@ -233,3 +233,20 @@ async def test_a_forgotten_repository_leaves_no_record_and_one_in_use_is_not_for
         assert of(A) not in town.bus.supervisor.world.resources
         assert as_bytes(await replayed(town.bus.store)) == as_bytes(town.bus.supervisor.world)
         assert await town.key("web", "/a") == of(A)
+
+
+async def test_who_is_late_hears_when_and_why_it_was_lost_and_extends_nothing_else(bus: Bus) -> None:
+    """However it is said: by its key, by its name, or by no name at all."""
+    async with bus.running():
+        a, b = bus.client("a"), bus.client("b")
+        await a.ask("REQUEST machine/lost - a test, 5m")
+        await b.ask("REQUEST machine/lost -")
+        await passes(20 * 60)
+        for text in ("EXTEND machine/lost, 5m", "EXTEND machine/lost still, 5m", "EXTEND", "RELEASE machine/lost"):
+            answer = await a.ask(text)
+            assert (answer["code"], "no answer to 2 polls" in answer["why"]) == ("NOT_HOLDER", True), (text, answer)
+        revoked = await a.ask({"type": "WAIT"}, to="supervisor")
+        assert (revoked["type"], revoked["key"]) == ("REVOKED", "machine/lost")
+        await a.ask("REQUEST machine/kept -")
+        assert (await a.ask("EXTEND machine/lost, 5m"))["code"] == "NOT_HOLDER"
+        assert (await a.ask("EXTEND still, 5m"))["key"] == "machine/kept"

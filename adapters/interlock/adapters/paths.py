@@ -48,7 +48,7 @@ class Home:
                     raise BadHome(f"{file} is a symbolic link, and none is followed here: put the file itself there")
         except OSError as error:
             raise BadHome(
-                f"cannot create {self.root} ({error.strerror}): set BUS_HOME to a directory of yours"
+                f"cannot create {error.filename or self.root} ({error.strerror}): set BUS_HOME to a directory of yours"
             ) from None
 
     def socket(self) -> Path:

@@ -39,7 +39,7 @@ from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
 from interlock.adapters.trust import LocalRepositories
-from interlock.adapters.unix_socket import UnixDoor
+from interlock.adapters.unix_socket import CannotListen, UnixDoor
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
@@ -133,7 +133,7 @@ class Service:
         config = self._repositories.load(home)
         states = StateFiles(StateFolder(self._home), str(self._home.logs))
         journal = Journal(SqliteStore(self._home.database), SystemClock(), config.keep, states)
-        ended_well, problem = False, ""
+        ended_well, code, problem = False, Exit.IO, ""
         try:
             found = await states.look()
         except OSError as error:
@@ -146,20 +146,21 @@ class Service:
             await states.finish()
             ended_well = True
         except* Unusable as group:
-            problem = str(_first(group))
+            problem = str(first_of(group))
+        except* CannotListen as group:
+            code, problem = Exit.CANNOT_CREATE, str(first_of(group))
         except* (NotWritten, Unknown) as group:
-            log.error("journal_ended", why=str(_first(group)))
-            problem = (
-                f"the journal cannot go on ({_first(group)}): nothing acknowledged is lost; mend the disk, then bus up"
-            )
+            why = first_of(group)
+            log.error("journal_ended", why=str(why))
+            problem = f"the journal cannot go on ({why}): nothing acknowledged is lost; mend the disk, then bus up"
         except* OSError as group:
-            log.error("disk_failed", why=str(_first(group)))
-            problem = _refused_by_the_disk(self._home, _first(group))
+            log.error("disk_failed", why=str(first_of(group)))
+            problem = _refused_by_the_disk(self._home, first_of(group))
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await journal.close(snapshot=ended_well)
         if problem:  # raised within except* it would come out in a group of its own, in some Pythons
-            raise CannotServe(Exit.IO, problem)
+            raise CannotServe(code, problem)
 
     async def _until_stopped(self, journal: Journal, config: Config, states: StateFiles, found: Found) -> None:
         me = identify(os.getpid())
@@ -267,7 +268,7 @@ class Service:
         return not supervisor.stopping.is_set()
 
 
-def _first(error: BaseException) -> BaseException:
+def first_of(error: BaseException) -> BaseException:
     """What was raised, out of the groups of the tasks in which it was."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -22,6 +22,10 @@ log = structlog.get_logger("unix_socket")
 BACKLOG = 1024
 
 
+class CannotListen(Exception):
+    """Something is in the way of the socket; the text is one sentence with what to do."""
+
+
 class UnixDoor:
     """Args: path: of the socket, short enough. doorkeeper: serves each connection. inherited: it listens already."""
 
@@ -32,8 +36,12 @@ class UnixDoor:
         self._inode = (0, 0)
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled; `started` once connections are taken."""
-        server = await self._listen()
+        """Accept until cancelled; `started` once connections are taken. Raises CannotListen before that."""
+        try:
+            server = await self._listen()
+        except OSError as error:
+            why = f"{self._path} cannot be listened on ({error.strerror}): move what is there away, then bus up"
+            raise CannotListen(why) from None
         found = os.stat(self._path)
         self._inode = (found.st_dev, found.st_ino)
         task_status.started()

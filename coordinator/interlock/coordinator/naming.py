@@ -141,9 +141,12 @@ class Names:
         return self._repositories.main_of(_repository(key))
 
     def extended(self, message: Extend, sender: str) -> tuple[Extend, str]:
-        """The first word of an EXTEND is a resource only if the sender holds it; and its key, where that is clear."""
+        """The first word of an EXTEND is a resource only if the sender holds it; and its key, where that is clear.
+
+        Or if it held it until it was taken away: who is late shall not have another one extended instead.
+        """
         word, rest = split_resource(message.purpose)
-        keys = [key for called, key in self._held(sender) if word in {called, key}]
+        keys = [key for called, key in self._held(sender) if word in {called, key}] or self._revoked(sender, word)
         if not keys:
             return message, ""
         return msgspec.structs.replace(message, resource=word, purpose=rest), keys[0] if len(keys) == 1 else ""
@@ -155,6 +158,9 @@ class Names:
             mine = self._waiting(sender) or mine
         if len(mine) == 1:
             return mine[0]
+        lost = [] if mine or isinstance(message, Cancel) else self.lost(sender)
+        if lost:
+            return lost[-1]  # it says when and why that was lost
         if not mine:
             raise No(Code.NOT_HOLDER, f"{sender} holds nothing and waits for nothing: bus request RESOURCE")
         raise No(Code.AMBIGUOUS_TARGET, f"say which: {', '.join(told_apart(mine))}")
@@ -173,7 +179,20 @@ class Names:
         tickets = [(queued_of(world.resources[key], sender), key) for key in self._supervisor.resources_of(sender)]
         return [(ticket.called, key) for ticket, key in tickets if ticket is not None]
 
+    def lost(self, sender: str) -> list[tuple[str, str]]:
+        """(as shown, key) of what the sender held last of each resource and has no more, the last one last."""
+        resources = self._supervisor.world.resources.items()
+        lost = sorted((resource.lost[sender].at_ms, key) for key, resource in resources if sender in resource.lost)
+        return [(short_name(key) if key in self._supervisor.config.resources else key, key) for _, key in lost]
+
     # --- straight helpers -------------------------------------------------------------------
+    def _revoked(self, sender: str, word: str) -> list[str]:
+        """Keys which that word can mean, and which the sender has lost by another's doing than its own."""
+        resources = self._supervisor.world.resources
+        meant = [key for key in (word, *self._by_name().get(word, ())) if key in resources]
+        found = [(key, resources[key].lost.get(sender)) for key in meant]
+        return [key for key, lost in found if lost is not None and lost.why != "released"]
+
     def _by_name(self) -> dict[str, list[str]]:
         """Declared keys by their short names."""
         if self._indexed is not self._supervisor.config:

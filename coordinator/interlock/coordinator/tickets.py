@@ -95,7 +95,7 @@ class Tickets:
         lost = []
         for key, resource in world.resources.items():
             ended = resource.lost.get(session.agent)
-            if ended is not None and ended.why != "released" and key not in keys:
+            if ended is not None and not self._gave_back(key, session.agent) and key not in keys:
                 name = self._names.shown(key, session)
                 lost.append(f"{name} was lost {format_age(now_ms - ended.at_ms)} ago: {ended.why}")
         return control.MeReply(
@@ -135,12 +135,18 @@ class Tickets:
         mine = waiting or [key for key in keys if self._asked_units(key, agent)]
         if len(mine) == 1:
             return mine[0]
+        lost = [] if mine else [key for _, key in self._names.lost(agent) if not self._gave_back(key, agent)]
+        if lost:
+            return lost[-1]  # it says when and why that was lost
         if not mine:
             return Refused(Code.NOT_QUEUED, f"{agent} waits for nothing and holds nothing: bus request RESOURCE")
         return Refused(
             Code.AMBIGUOUS_TARGET,
             f"say which: {', '.join(told_apart([(self._called(agent, key), key) for key in mine]))}",
         )
+
+    def _gave_back(self, key: str, agent: str) -> bool:
+        return self._supervisor.world.resources[key].lost[agent].why == "released"
 
     def _asked_units(self, key: str, agent: str) -> list[Unit]:
         units = self._supervisor.world.resources[key].units

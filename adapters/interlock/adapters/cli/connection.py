@@ -98,7 +98,11 @@ class Connection:
             "notices": self._notices,
         }
         self._send({"hello": hello})
-        self.welcome = self.receive(ANSWER_S).get("welcome", {})
+        frame = self.receive(ANSWER_S)
+        if not frame:  # it is stopped: without a welcome nobody knows who asks, and what comes next would wait for ever
+            self.close()
+            raise Failure(69, "the supervisor does not answer (stopped, or overloaded): ask again, or see bus doctor")
+        self.welcome = frame.get("welcome", {})
 
     def ask(self, to: str, *, again: bool = True, message_id: str = "", **content: Any) -> Frame:
         """Send one envelope and wait for its answer. Frames that come before it are older news, and dropped.

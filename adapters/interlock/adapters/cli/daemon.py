@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from interlock.adapters.paths import Home
-from interlock.adapters.service import AlreadyRunning, CannotServe, serve
+from interlock.adapters.service import AlreadyRunning, CannotServe, first_of, serve
 from interlock.protocol.codes import Exit
 
 
@@ -35,7 +35,8 @@ def main() -> None:
         sys.exit(int(error.code))
     except Exception as error:  # our own fault, or something odd in the home: whoever starts us must hear of it
         structlog.get_logger("daemon").error("start_failed", exc_info=error)
-        say(f"FAILED {int(Exit.IO)} the supervisor failed ({type(error).__name__}: {error}): see {home.logs}")
+        cause = first_of(error)
+        say(f"FAILED {int(Exit.IO)} the supervisor failed ({type(cause).__name__}: {cause}): see {home.logs}")
         sys.exit(int(Exit.IO))
 
 

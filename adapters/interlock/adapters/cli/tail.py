@@ -42,7 +42,7 @@ def command(
 
 def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], follow: bool) -> int:
     """Take events until the log's end, or for ever where the question says so; the cursor that was reached."""
-    from interlock.adapters.cli.connection import Connection, Lost
+    from interlock.adapters.cli.connection import ANSWER_S, Connection, Lost
 
     through = 0
     while True:
@@ -51,7 +51,9 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
             with Connection(Given.options, notices=False) as connection:
                 connection.tell("supervisor", body=question)
                 while True:
-                    frame = connection.receive(None)
+                    frame = connection.receive(None if follow else ANSWER_S)
+                    if not frame:
+                        raise Failure(69, "the supervisor does not answer: bus tail again, or see bus doctor")
                     body = frame.get("body", {})
                     if body.get("type") == "REFUSED":
                         raise Failure(int(frame.get("exit", 74)), body["why"], body["code"])

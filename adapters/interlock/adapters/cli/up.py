@@ -35,9 +35,8 @@ def command(
     try:
         home.down.unlink(missing_ok=True)
     except OSError as error:
-        raise Failure(
-            73, f"{home.root} cannot be used ({error.strerror}): set BUS_HOME to a directory of yours"
-        ) from None
+        where = home.down if home.root.is_dir() else home.root
+        raise Failure(73, f"{where} cannot be used ({error.strerror}): set BUS_HOME to a directory of yours") from None
     if install:
         return service_command.install()
     aside = _set_aside(home) if recover else ""
