@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
-import msgspec
 import pytest
 from tests.end_to_end.conftest import Home, a_bus
 from tests.end_to_end.playground import (
@@ -154,8 +153,8 @@ async def lived_and_replayed(database: Path) -> tuple[World, World]:
             for row in rows:
                 replayed.apply(records.decode(row.body))
                 replayed.hash = row.hash.hex()
-        lived = msgspec.json.decode(snapshot.body, type=World)
-    return lived, msgspec.json.decode(msgspec.json.encode(replayed), type=World)
+        lived = World.decode(snapshot.body)
+    return lived, World.decode(replayed.encode())
 
 
 def one_kill(about: str, when: str, number: int) -> bool:

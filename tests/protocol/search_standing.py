@@ -33,7 +33,7 @@ def stands(world: World) -> None:
     by_agent = Counter((t.agent, t.request_id) for t in state.queue.values())
     hold_to(
         "every place is found by its agent",
-        by_agent == Counter((a, r) for a, ids in state.by_agent.items() for r in ids),
+        by_agent == Counter((a, r) for a in {*world.last_id, *(t.agent for t in tickets)} for r in state.queue.of(a)),
     )
     waited = any(request_id not in world.absent for request_id in state.queue)
     for unit in state.units:

@@ -165,7 +165,7 @@ def mail(world: World, agent: str, tag: str, body: MailBody) -> Mail:
 def _of_agent(world: World, config: Config, agent: str) -> Iterator[Move]:
     held = unit_of(world.resource, agent)
     asked = held is not None or queued_of(world.resource, agent) is not None
-    concerned = asked or agent in world.resource.by_agent
+    concerned = asked or bool(world.resource.queue.of(agent))
     for worktree in config.worktrees:
         yield f"{agent} REQUEST {worktree}", mail(world, agent, "q", Request("r", worktree)), 0
     if config.times and not asked:

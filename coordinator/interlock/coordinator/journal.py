@@ -85,7 +85,7 @@ class Journal:
         snapshot = await self._store.snapshot()
         if snapshot is not None:
             try:
-                self.world = msgspec.json.decode(snapshot.body, type=World)
+                self.world = World.decode(snapshot.body)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise _unusable(f"snapshot cannot be read ({error})") from error
             self.world.index, self.world.hash = snapshot.index, snapshot.hash.hex()
@@ -231,7 +231,7 @@ class Journal:
     async def _save_snapshot(self) -> None:
         """A snapshot that does not fit is no loss: the records are still there."""
         world = self.world
-        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), msgspec.json.encode(world))
+        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), world.encode())
         try:
             await self._store.save_snapshot(snapshot)
             self._prune_through = world.index

@@ -14,6 +14,7 @@ from interlock.protocol.inbox import Inbox, InboxEvent, Letter
 from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, RESOURCES_LIVE_MAX
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import fold
+from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
@@ -49,6 +50,15 @@ class World(msgspec.Struct):
     letters: int = 0
     bus: str = ""
     lost: str = ""
+
+    @staticmethod
+    def decode(raw: bytes) -> "World":
+        """As a snapshot has it. Raises msgspec.MsgspecError or UnicodeDecodeError where it is none."""
+        return _decoder.decode(raw)
+
+    def encode(self) -> bytes:
+        """For a snapshot."""
+        return _encoder.encode(self)
 
     def resource(self, key: str, definition: Definition | None = None) -> Resource:
         """A resource's state; one that nobody ever asked for is free, as its definition says."""
@@ -153,3 +163,7 @@ class World(msgspec.Struct):
         if len(self.resources) > RESOURCES_LIVE_MAX and self.idle:
             gone = next(iter(self.idle))
             del self.idle[gone], self.resources[gone]
+
+
+_encoder = msgspec.json.Encoder(enc_hook=to_plain)
+_decoder = msgspec.json.Decoder(World, dec_hook=from_plain)

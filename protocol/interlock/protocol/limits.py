@@ -58,6 +58,7 @@ MAILBOX_RESERVED = 2_048  # of these, for the timer, steps, the watcher, RELEASE
 IDS_REMEMBERED = 65_536  # recent message ids that are never done again …
 IDS_SLACK = 4_096  # … and how many more may be, before the oldest are forgotten together
 SESSION_CUT_MS = 10_000  # a cut session is unknown for so long, then gone; a bus is up again in two or three seconds
+EXPIRED_A_STEP = 512  # cut sessions that are over, in one record of some 60 KB; the next follow at once
 AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
 
 # --- journal ------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def settle(draft: Draft, first_before: str) -> None:
             break
         _begin(draft, unit, ticket)
     arm(draft)
-    first = next(iter(draft.state.queue), "")
+    first = draft.state.queue.first()
     preparing = any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units)
     if not first or preparing or first in {first_before, draft.asked_for}:
         return
@@ -59,7 +59,7 @@ def first_of(draft: Draft) -> str:
     """Whose position is 1 and knows it: nobody's while the unit is being prepared for another."""
     if any(unit.state is UnitState.PREPARING and unit.ticket for unit in draft.state.units):
         return ""
-    return next(iter(draft.state.queue), "")
+    return draft.state.queue.first()
 
 
 def step_result(draft: Draft, command: StepResult) -> None:
