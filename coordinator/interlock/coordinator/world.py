@@ -11,7 +11,7 @@ from interlock.protocol import registry as registries
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Inbox, InboxEvent, Letter
-from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, RESOURCES_LIVE_MAX
+from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, INBOXES_MAX, RESOURCES_LIVE_MAX
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import fold
 from interlock.protocol.plain import from_plain, to_plain
@@ -86,7 +86,7 @@ class World(msgspec.Struct):
         elif isinstance(state, Resource):
             self._keep(entry, state)
         else:
-            self.registry = state
+            self._enrol(state)
 
     def project(self, at_ms: int, index: int, number: int, entry: Entry) -> list[tuple[str, Letter]]:
         """Count an entry's events, and put its messages into the inboxes; returns which letters are new, and whose."""
@@ -111,7 +111,7 @@ class World(msgspec.Struct):
         actor = entry.actor
         if actor == REGISTRY:
             events: list[RegistryEvent] = [e for e in entry.events if isinstance(e, RegistryEvent)]
-            self.registry = fold(registries.evolve, self.registry, events)
+            self._enrol(fold(registries.evolve, self.registry, events))
         elif actor.startswith(INBOX):
             agent = actor.removeprefix(INBOX)
             letters: list[InboxEvent] = [e for e in entry.events if isinstance(e, InboxEvent)]
@@ -149,6 +149,12 @@ class World(msgspec.Struct):
     def has_room_for(self, key: str) -> bool:
         """Another key can live: it does, or there is room, or one that is idle can make some."""
         return key in self.resources or len(self.resources) < RESOURCES_LIVE_MAX or bool(self.idle)
+
+    def _enrol(self, registry: Registry) -> None:
+        """Keep the registry; many inboxes at once go whose agents it has forgotten since."""
+        self.registry = registry
+        if len(self.inboxes) > INBOXES_MAX:
+            self.inboxes = {name: inbox for name, inbox in self.inboxes.items() if name in registry.agents}
 
     def _keep(self, entry: Entry, resource: Resource) -> None:
         """Keep a state; past the limit, the one that has been idle longest is forgotten: it holds nothing."""

@@ -67,6 +67,6 @@ class Line:
 
 
 def _of(pieces: tuple[tuple[Place, ...], ...]) -> Line:
-    line = Line()
+    line = Line.__new__(Line)
     line._pieces = pieces
     return line

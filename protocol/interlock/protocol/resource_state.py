@@ -239,6 +239,12 @@ def queued_of(resource: Resource, agent: str) -> Ticket | None:
     return None
 
 
+def tickets_of(resource: Resource, agent: str) -> list[Ticket]:
+    """An agent's tickets there: what it has, then what it waits for."""
+    has = [unit.ticket for unit in resource.units if unit.ticket is not None and unit.ticket.agent == agent]
+    return has + [resource.queue[request_id] for request_id in resource.queue.of(agent)]
+
+
 def position(resource: Resource, request_id: str) -> int:
     """Place in the queue, from 1; a ticket that is being prepared for is at 1 and counts ahead of all others."""
     if request_id not in resource.queue:
