@@ -65,7 +65,7 @@ def held(number: int, clock: VirtualClock) -> Resource:
 async def test_polls_that_are_due_at_one_moment_are_all_sent_and_hold_up_nobody(
     monkeypatch: pytest.MonkeyPatch, clock: VirtualClock
 ) -> None:
-    """etcd 12105: leases that ended together were ended 600 s late; B34."""
+    """etcd 12105: leases that ended together were ended 600 s late."""
     # given
     agents = Agents(Agent(f"{who}{n}", 1, 0) for who in "hw" for n in range(CROWD))
     world = World(Registry(agents), {each.key: each for each in (held(n, clock) for n in range(CROWD))}, seq=CROWD + 1)
@@ -84,6 +84,29 @@ async def test_polls_that_are_due_at_one_moment_are_all_sent_and_hold_up_nobody(
         await meanwhile.until(are_asked)
         # then
         assert anyio.current_time() - began_s < 0.01, "nothing of it waits for a timer"
+    assert meanwhile.count >= CROWD
+    assert meanwhile.most <= 2 * TURNS_AT_ONCE
+
+
+async def test_a_process_that_takes_hundreds_of_agents_along_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock
+) -> None:
+    # given
+    host = process()
+    agents = Agents(Agent(f"h{n}", 1, 0, host) for n in range(CROWD))
+    resources = {each.key: each for each in (held(n, clock) for n in range(CROWD))}
+    bus = Bus(
+        MemoryStore(kept=Snapshot(0, b"", World(Registry(agents), resources, seq=CROWD + 1).encode())), clock=clock
+    )
+    meanwhile = Meanwhile()
+    async with bus.running():
+        await settled()
+        monkeypatch.setattr(Actor, "step", meanwhile.counts(Actor.step))
+        monkeypatch.setattr(Actor, "written", meanwhile.counts(Actor.written))
+        # when
+        bus.effects.end(host)
+        await meanwhile.until(lambda: all(bus.supervisor.world.inbox(f"w{n}").unread for n in range(CROWD)))
+    # then
     assert meanwhile.count >= CROWD
     assert meanwhile.most <= 2 * TURNS_AT_ONCE
 
