@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import socket
+import sys
 from collections.abc import Iterator
 
 import psutil
@@ -344,6 +345,7 @@ def test_500_connections_at_once_are_all_served(bus: Bus, other: Peer) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the limits of another process can be changed")
 def test_without_a_descriptor_to_spare_the_connected_are_served_and_later_everybody(bus: Bus, other: Peer) -> None:
     """https://github.com/python/cpython/issues/151615: a full table of files closed the door, or spun."""
     # given
