@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from anyio.lowlevel import checkpoint
 from tests.coordinator.bus import Bus, FakeCaller, process, settled
@@ -17,12 +18,14 @@ from interlock.coordinator.dispatcher import TURNS_AT_ONCE
 from interlock.coordinator.records import Entry, Record
 from interlock.coordinator.store import Snapshot
 from interlock.coordinator.timer import FIRED_AT_ONCE, Timer
-from interlock.coordinator.world import REGISTRY, World
+from interlock.coordinator.world import ENTRIES_A_PIECE, REGISTRY, World
 from interlock.protocol import registry as registries
 from interlock.protocol.agents import Agent, Agents
+from interlock.protocol.inbox import Inbox
 from interlock.protocol.limits import EXPIRED_A_STEP, SESSION_CUT_MS
 from interlock.protocol.messages import Text
 from interlock.protocol.outcome import Deadline, Send
+from interlock.protocol.plain import to_plain
 from interlock.protocol.registry import AgentJoined, Registry
 from interlock.protocol.resource_queue import Queue
 from interlock.protocol.resource_state import Resource, Unit, UnitState
@@ -182,3 +185,14 @@ def test_the_inbox_of_an_agent_that_is_forgotten_goes_too(monkeypatch: pytest.Mo
         assert len(world.inboxes) <= 6
     assert {*world.registry.agents} <= {*world.inboxes}
     assert World.decode(world.encode()).encode() == world.encode()
+
+
+async def test_a_large_snapshot_is_made_in_pieces_that_are_one_whole() -> None:
+    # given
+    inboxes = {name: Inbox(name) for name in (f"a{n}" for n in range(4 * ENTRIES_A_PIECE + 1))}
+    world = World(Registry(Agents([Agent("a0", 1, 0)])), inboxes=inboxes, ids={"i": "d"}, seq=7, bus="b")
+    # then
+    assert max(map(len, world.pieces())) < len(world.encode()) / 2
+    assert msgspec.json.decode(world.encode()) == msgspec.json.decode(msgspec.json.encode(world, enc_hook=to_plain))
+    assert World.decode(world.encode()).encode() == world.encode()
+    assert World.decode(World().encode()).encode() == World().encode()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import anyio
 import msgspec
 import structlog
+from anyio.lowlevel import checkpoint
 
 from interlock.coordinator import records
 from interlock.coordinator.clock import Clock
@@ -231,7 +232,11 @@ class Journal:
     async def _save_snapshot(self) -> None:
         """A snapshot that does not fit is no loss: the records are still there."""
         world = self.world
-        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), world.encode())
+        pieces = []
+        for piece in world.pieces():  # nothing is taken meanwhile: whoever takes is here
+            pieces.append(piece)
+            await checkpoint()
+        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), b"".join(pieces))
         try:
             await self._store.save_snapshot(snapshot)
             self._prune_through = world.index

@@ -23,6 +23,7 @@ from interlock.protocol.resource_state import Resource, Unit, UnitState
 REGISTRY = "registry"
 SUPERVISOR = "supervisor"
 INBOX = "inbox/"
+ENTRIES_A_PIECE = 1_024  # of a snapshot: some milliseconds
 
 State = Resource | Registry | Inbox
 
@@ -58,7 +59,24 @@ class World(msgspec.Struct):
 
     def encode(self) -> bytes:
         """For a snapshot."""
-        return _encoder.encode(self)
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """For a snapshot, a piece at a time: that of a large world takes a while, and others want their turn."""
+        before = "{"
+        for name in World.__struct_fields__:
+            value = getattr(self, name)
+            yield f'{before}"{name}":'.encode()
+            before = ","
+            if not isinstance(value, dict):
+                yield _encoder.encode(value)
+                continue
+            entries, comma = iter(value.items()), b"{"
+            while some := dict(islice(entries, ENTRIES_A_PIECE)):
+                yield comma + _encoder.encode(some)[1:-1]
+                comma = b","
+            yield b"}" if value else b"{}"
+        yield b"}"
 
     def resource(self, key: str, definition: Definition | None = None) -> Resource:
         """A resource's state; one that nobody ever asked for is free, as its definition says."""
