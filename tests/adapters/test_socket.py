@@ -5,13 +5,17 @@ import json
 import os
 import resource
 import socket
+import sys
 from collections.abc import Iterator
 
 import psutil
 import pytest
 from tests.adapters.peer import Frame, Peer, body
 from tests.adapters.shared_bus import shared_bus
+from tests.coordinator import bus as coordinator
 from tests.end_to_end.playground import Bus
+
+from interlock.adapters.stream_session import Doorkeeper
 
 
 @pytest.fixture(scope="module")
@@ -339,6 +343,47 @@ def test_500_connections_at_once_are_all_served(bus: Bus, other: Peer) -> None:
         for peer in peers:
             peer.socket.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the limits of another process can be changed")
+def test_without_a_descriptor_to_spare_the_connected_are_served_and_later_everybody(bus: Bus, other: Peer) -> None:
+    """https://github.com/python/cpython/issues/151615: a full table of files closed the door, or spun."""
+    # given
+    supervisor = psutil.Process(bus.supervisor())
+    before, path, peers = supervisor.rlimit(psutil.RLIMIT_NOFILE), str(bus.home / "bus.sock"), list[Peer]()
+    assert is_well(other)
+    try:
+        # when
+        supervisor.rlimit(psutil.RLIMIT_NOFILE, (supervisor.num_fds() + 3, before[1]))
+        with contextlib.suppress(OSError):
+            peers += [Peer(path) for _ in range(40)]
+        # then
+        assert all(is_well(other) for _ in range(20))
+        used_s = sum(supervisor.cpu_times()[:2])
+        with contextlib.suppress(TimeoutError):  # a moment in which it could spin
+            other.socket.settimeout(0.5)
+            other.receive()
+        assert sum(supervisor.cpu_times()[:2]) - used_s < 0.1
+    finally:
+        supervisor.rlimit(psutil.RLIMIT_NOFILE, before)
+        other.socket.settimeout(20)
+        for peer in peers:
+            peer.socket.close()
+    assert is_well(other)
+    assert bus("status").code == 0
+
+
+@pytest.mark.parametrize(("watched", "room"), [(0, 44), (20, 24), (290, 16)])
+def test_connections_leave_room_for_what_must_go_on(monkeypatch: pytest.MonkeyPatch, watched: int, room: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (300, 300))
+    at_work = coordinator.Bus()
+    keeper = Doorkeeper(at_work.supervisor, at_work.router, at_work.desk, lambda session: None)
+    for number in range(watched):
+        at_work.supervisor.attendance.watch(coordinator.process(number + 1))
+    for _ in range(room):
+        assert keeper.has_room()
+        at_work.client("x")
+    assert not keeper.has_room()
 
 
 def test_an_inbox_takes_4096_unread_and_refuses_the_newcomer(peer: Peer, other: Peer) -> None:

@@ -202,7 +202,7 @@ class Bus:
 
 def as_bytes(world: World) -> bytes:
     """A world as it would be kept: two worlds are the same if these are."""
-    return msgspec.json.encode(world)
+    return world.encode()
 
 
 async def replayed(store: MemoryStore) -> World:

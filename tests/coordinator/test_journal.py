@@ -52,7 +52,7 @@ async def test_nothing_is_taken_before_it_is_durable(store: MemoryStore) -> None
     async with writing(store) as journal:
         staged = stage(journal, "a")
         await settled()
-        assert (journal.world.seq, journal.world.registry.agents, staged.is_done) == (0, {}, False)
+        assert (journal.world.seq, [*journal.world.registry.agents], staged.is_done) == (0, [], False)
         store.stall.set()
         await staged.wait()
         assert (journal.world.seq, [*journal.world.registry.agents], staged.failure) == (1, ["a"], "")

@@ -7,6 +7,7 @@ from interlock.coordinator.states import StateFacts
 from interlock.protocol.definition import Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.limits import STATE_FILE_BYTES_MAX, STATE_FILE_TICKETS_MAX
+from interlock.protocol.resource_queue import Queue
 from interlock.protocol.resource_state import Launch, Resource, Server, Ticket, Unit, UnitState
 
 WEB = ServerDefinition("npm run dev", url="http://localhost:7080")
@@ -21,7 +22,7 @@ def resource(purpose: str = "try it", waiting: int = 2) -> Resource:
         "", UnitState.HELD, owner, 9, 1_700_000_000_000, 1_700_000_060_000, server=server,
         launches={"run-9-bb": Launch("run-9-bb", keeper, purpose, 0)},
     )  # fmt: skip
-    queue = {f"q{n}": Ticket(f"q{n}", f"w{n}", 1, n, "/w2", purpose, "web", 1_700_000_000_000) for n in range(waiting)}
+    queue = Queue(Ticket(f"q{n}", f"w{n}", 1, n, "/w2", purpose, "web", 1_700_000_000_000) for n in range(waiting))
     return Resource("machine/web", Definition(Kind.SERVER, server=WEB), units=(unit,), queue=queue)
 
 

@@ -18,6 +18,7 @@ from interlock.coordinator.session import UNREAD_BYTES_MAX, Session
 from interlock.coordinator.store import Snapshot
 from interlock.coordinator.world import World
 from interlock.protocol import resource as resource_machine
+from interlock.protocol.agents import Agents
 from interlock.protocol.definition import Definition
 from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Granted, Release, tag_of
@@ -25,6 +26,7 @@ from interlock.protocol.outcome import Now
 from interlock.protocol.registry import Agent, Registry
 from interlock.protocol.resource_commands import Mail, RunStep
 from interlock.protocol.resource_events import HoldGranted
+from interlock.protocol.resource_queue import Queue
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState
 
 pytestmark = pytest.mark.anyio
@@ -300,12 +302,10 @@ def crowded(waiters: int) -> MemoryStore:
     names = ["holder", *(f"a{n}" for n in range(waiters))]
     tickets = [Ticket(f"t-{name}", name, 1, n, "-", "x", KEY, 0) for n, name in enumerate(names)]
     held = Unit("", UnitState.HELD, tickets[0], fence=1, claimed=True)
-    queue = {ticket.request_id: ticket for ticket in tickets[1:]}
-    by_agent: dict[str, tuple[str, ...]] = {ticket.agent: (ticket.request_id,) for ticket in tickets[1:]}
-    resource = Resource(KEY, Definition(), units=(held,), queue=queue, by_agent=by_agent, next_arrival=waiters + 1)
-    registry = Registry({name: Agent(name, 1, 0) for name in names}, {name: name for name in names})
+    resource = Resource(KEY, Definition(), units=(held,), queue=Queue(tickets[1:]), next_arrival=waiters + 1)
+    registry = Registry(Agents(Agent(name, 1, 0) for name in names))
     world = World(registry, {KEY: resource}, seq=1)
-    return MemoryStore(kept=Snapshot(0, b"", msgspec.json.encode(world)))
+    return MemoryStore(kept=Snapshot(0, b"", world.encode()))
 
 
 async def grants(waiters: int, turns: int = 20) -> tuple[float, dict[str, int]]:
@@ -341,7 +341,7 @@ async def test_one_grant_wakes_one_waiter_whatever_the_queue(capsys: pytest.Capt
 def test_one_decision_costs_the_same_whatever_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     took = {}
     for waiters in (25, 10_000):
-        world = msgspec.json.decode(crowded(waiters).kept.body, type=World)  # type: ignore[union-attr] # it has one
+        world = World.decode(crowded(waiters).kept.body)  # type: ignore[union-attr] # it has one
         now = Now(1, "boot-1", 1, 2)
         started = time.perf_counter()
         for n in range(20):

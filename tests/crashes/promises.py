@@ -46,7 +46,7 @@ async def _read_journal(database: Path) -> Journal:
     async with SqliteStore(database) as store:
         snapshot = await store.snapshot()
         assert snapshot is not None, "an orderly end keeps a snapshot"
-        lived = msgspec.json.decode(snapshot.body, type=World)
+        lived = World.decode(snapshot.body)
         whole, after = True, 0
         while rows := await store.rows(after, 512):
             for row in rows:
@@ -60,7 +60,7 @@ async def _read_journal(database: Path) -> Journal:
                 if whole:
                     replayed.apply(record)
                     replayed.hash = row.hash.hex()
-    again = msgspec.json.decode(msgspec.json.encode(replayed), type=World) if whole else None
+    again = World.decode(replayed.encode()) if whole else None
     return Journal(events, lived, again)
 
 

@@ -23,6 +23,7 @@ from interlock.protocol.grammar import parse, split_resource
 from interlock.protocol.identity import Identity
 from interlock.protocol.messages import Cancel, Extend, Handover, Request, tag_of
 from interlock.protocol.outcome import Now, Outcome, fold
+from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
     AbortStep,
@@ -113,7 +114,9 @@ class Player:
         if said == "boot":
             self.boot, self.booted_ms = self.boot + 1, at_ms
         if said in {"restart", "boot"}:
-            self.resource = msgspec.json.decode(msgspec.json.encode(self.resource), type=Resource)
+            self.resource = msgspec.json.decode(
+                msgspec.json.encode(self.resource, enc_hook=to_plain), type=Resource, dec_hook=from_plain
+            )
         now = Now(WALL_MS + at_ms, f"boot{self.boot}", at_ms - self.booted_ms, self.seq)
         outcome = decide(self.resource, self.command(said), now)
         events = msgspec.json.decode(msgspec.json.encode(outcome.events), type=list[ResourceEvent])

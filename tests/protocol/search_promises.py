@@ -16,6 +16,7 @@ from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank
 from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import Extend, Granted, Handover, Queued, Release, Request, Restart, StillUsing
 from interlock.protocol.outcome import Outcome, Send, fold
+from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
     Admit,
@@ -57,9 +58,9 @@ from interlock.protocol.resource_events import (
 from interlock.protocol.resource_evolve import evolve
 from interlock.protocol.resource_state import Resource, StepKind, Unit, wants_to_hear
 
-RESOURCE = msgspec.json.Decoder(Resource)
+RESOURCE = msgspec.json.Decoder(Resource, dec_hook=from_plain)
 EVENTS = msgspec.json.Decoder(tuple[ResourceEvent, ...])
-ENCODE = msgspec.json.Encoder().encode
+ENCODE = msgspec.json.Encoder(enc_hook=to_plain).encode
 REMEMBERED_MS = 120_000
 SERVES = {"half", "up", "remnant"}
 replace = msgspec.structs.replace

@@ -106,7 +106,7 @@ def stands(world: World) -> None:
     by_agent = Counter((t.agent, t.request_id) for t in state.queue.values())
     hold_to(
         "every place is found by its agent",
-        by_agent == Counter((a, r) for a, ids in state.by_agent.items() for r in ids),
+        by_agent == Counter((a, r) for a in {*world.last_id, *(t.agent for t in there)} for r in state.queue.of(a)),
     )
     absent = {ticket.request_id for ticket in state.queue.values() if ticket.absent}
     hold_to("who did not notice its grant is absent, and nobody else", absent == world.absent, absent, world.absent)

@@ -21,6 +21,7 @@ from interlock.protocol.inbox import (
     state_of,
     withdraw,
 )
+from interlock.protocol.letters import Letters
 from interlock.protocol.limits import ACKED_KEPT, UNREAD_MAX
 from interlock.protocol.messages import Acked, Refused, Sent, StillUsing, Text
 from interlock.protocol.outcome import Now, fold
@@ -58,7 +59,7 @@ def test_inbox(given: Inbox, when: InboxCommand, then: tuple[InboxEvent, ...], h
 
 
 def test_a_full_inbox_refuses_the_newcomer_with_both_numbers() -> None:
-    full = Inbox("ann", {str(n): Letter(str(n), "bob", 1, Text("x")) for n in range(UNREAD_MAX)})
+    full = Inbox("ann", Letters(Letter(str(n), "bob", 1, Text("x")) for n in range(UNREAD_MAX)))
     outcome = decide(full, Post("bob", "one more", "x"), NOW)
     refused = outcome.outbox[0].body
     assert not outcome.events

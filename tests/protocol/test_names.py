@@ -1,9 +1,13 @@
 """Names: what is not a name here never becomes a path or a lock."""
 
+import difflib
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.protocol.limits import NAMES_COMPARED_MAX
 from interlock.protocol.names import (
     RESERVED,
     is_key,
@@ -115,3 +119,20 @@ def test_the_nearest_names_come_best_first_and_are_few() -> None:
     assert len(nearest("server-loop", known)) == 3
     assert nearest("FLASH-BORD", known) == ["flash-board"]
     assert nearest("zzz", known) == []
+
+
+def test_the_nearest_of_very_many_is_found_without_comparing_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typing error in a name held up everybody else for a second, where 65,536 agents had been."""
+    # given
+    compared: list[int] = []
+    closest = difflib.get_close_matches
+
+    def counted(word: str, possible: Collection[str], n: int, cutoff: float) -> list[str]:
+        compared.append(len(possible))
+        return closest(word, possible, n=n, cutoff=cutoff)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    crowd = [f"worker-{n}" for n in range(20_000)] + ["recipient"]
+    # then
+    assert nearest("recipent", crowd) == ["recipient"]
+    assert max(compared) <= 2 * NAMES_COMPARED_MAX

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from interlock.protocol.agents import Agents
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import AGENTS_MAX
 from interlock.protocol.messages import Joined, Left, Refused
@@ -136,7 +137,7 @@ def test_two_agents_in_one_process_are_two_agents() -> None:
 
 def test_names_past_the_limit_make_room_by_those_that_are_gone_longest() -> None:
     many = [Agent(f"a{n}", 1, n, gone=True, why="it left") for n in range(AGENTS_MAX)]
-    full = Registry({a.name: a for a in many}, {a.name: a.name for a in many})
+    full = Registry(Agents(many))
     joined = decide(full, Join("newcomer"), NOW).state
     assert len(joined.agents) == AGENTS_MAX
     assert "a0" not in joined.agents
@@ -145,7 +146,7 @@ def test_names_past_the_limit_make_room_by_those_that_are_gone_longest() -> None
 
 def test_the_newcomer_is_refused_where_everybody_is_here() -> None:
     many = [Agent(f"a{n}", 1, n) for n in range(AGENTS_MAX)]
-    full = Registry({a.name: a for a in many}, {a.name: a.name for a in many})
+    full = Registry(Agents(many))
     outcome = decide(full, Join("newcomer"), NOW)
     assert not outcome.events
     assert isinstance(outcome.outbox[0].body, Refused)

@@ -11,6 +11,7 @@ from tests.protocol.player import PAGES, Player, Row, expected, heard, kept, ord
 from interlock.protocol.definition import Definition
 from interlock.protocol.messages import Down, Granted, Queued, Refused, Revoked
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.plain import from_plain
 from interlock.protocol.resource_commands import RunCommand, RunStep
 from interlock.protocol.resource_state import Resource
 from interlock.protocol.resource_waiting import next_deadline
@@ -245,7 +246,7 @@ def test_a_state_of_the_first_version_reads_as_it_was() -> None:
         b'"definition":{"start":"npm run dev","ports":[7080]}},"step":{"number":9,"kind":"stop","restart":true}}]}'
     )
     player = Player("server")
-    player.resource = player.began = msgspec.json.decode(old, type=Resource)
+    player.resource = player.began = msgspec.json.decode(old, type=Resource, dec_hook=from_plain)
     player.seq = 10
     assert player.resource.definition.revoke_grace_ms == Definition().revoke_grace_ms
     assert kept(player.play("at 5s restart")) == ["step_started"]

@@ -49,7 +49,7 @@ def forgets_the_last_waiter(patch: pytest.MonkeyPatch) -> None:
 
 def serves_the_newest(patch: pytest.MonkeyPatch) -> None:
     def newest(state: Resource) -> Ticket | None:
-        return next((ticket for ticket in reversed(state.queue.values()) if not ticket.absent), None)
+        return next((ticket for ticket in reversed([*state.queue.values()]) if not ticket.absent), None)
 
     patch.setattr(resource_handover, "first_grantable", newest)
 

@@ -53,7 +53,7 @@ from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
-OPEN_FILES = 16_384  # ten thousand agents, and room
+OPEN_FILES = 32_768  # ten thousand agents, each with a connection and a process that is watched, and room
 LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
 SWITCH_S = 0.001  # a thread that looks through a great folder does not make the loop wait 5 ms at each call
 
@@ -150,8 +150,8 @@ class Service:
         except* CannotListen as group:
             code, problem = Exit.CANNOT_CREATE, str(first_of(group))
         except* (NotWritten, Unknown) as group:
-            why = first_of(group)
-            log.error("journal_ended", why=str(why))
+            why = str(first_of(group))
+            log.error("journal_ended", why=why)
             problem = f"the journal cannot go on ({why}): nothing acknowledged is lost; mend the disk, then bus up"
         except* OSError as group:
             log.error("disk_failed", why=str(first_of(group)))

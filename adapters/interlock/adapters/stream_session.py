@@ -23,7 +23,8 @@ from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Refused
 
 log = structlog.get_logger("session")
-FILES_KEPT = 256  # for the journal, logs, keepers and watched processes: connections may not use them up
+FILES_KEPT = 256  # for the journal, logs, keepers and their commands: connections may not use them up
+SESSIONS_MIN = 16  # even then: without a single connection nobody could do anything about it
 LINES_WAITING_MAX = 1_000  # then the other end is not read from until some are done
 
 
@@ -37,7 +38,12 @@ class Doorkeeper:
         self.router = router
         self.desk = desk
         self.on_connect = on_connect
-        self.sessions_max = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_KEPT)
+        self._files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    def has_room(self) -> bool:
+        """One more connection can be: it leaves what others need. Each process that is watched has an open file too."""
+        sessions_max = self._files_max - FILES_KEPT - self.supervisor.attendance.watched()
+        return len(self.supervisor.sessions) < max(SESSIONS_MIN, sessions_max)
 
 
 class StreamSession(asyncio.Protocol):
@@ -66,7 +72,7 @@ class StreamSession(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are, but for their class
         caller = self._admit(self._transport)
-        if caller is None or len(self._keeper.supervisor.sessions) >= self._keeper.sessions_max:
+        if caller is None or not self._keeper.has_room():
             self._transport.abort()
             return
         self._session = Session(caller, self, owner=self._owner, claimed=self._claimed)

@@ -49,6 +49,10 @@ class Attendance:
 
         self._supervisor.effects.watch(process, gone)
 
+    def watched(self) -> int:
+        """How many processes are watched."""
+        return len(self._watched)
+
     def joined(self, agent: Agent) -> None:
         """A new incarnation. Whoever had the name before hears so by losing its connection."""
         if agent.process is not None:

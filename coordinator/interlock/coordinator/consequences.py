@@ -78,7 +78,7 @@ class Consequences:
                 supervisor.states.changed(address)
             supervisor.timer.arm(address, next_deadline(outcome.state, supervisor.clock.boot()))
         elif isinstance(outcome.state, Registry):
-            supervisor.timer.arm(address, outcome.state.next_deadline(supervisor.clock.boot()))
+            supervisor.timer.arm(address, outcome.state.next_deadline())
 
     def news(self, agent: str, letter: Letter) -> None:
         """Show a new letter to the agent's live sessions that follow what it is about."""

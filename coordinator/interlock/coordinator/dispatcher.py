@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from interlock.coordinator.actor import Actor, Host, Item
 from interlock.coordinator.journal import Staged
@@ -20,6 +21,7 @@ from interlock.protocol import registry as registries
 from interlock.protocol import resource as resources
 from interlock.protocol.outcome import Outcome
 
+TURNS_AT_ONCE = 64  # then sessions are read and written: ten thousand deadlines at one moment stall nobody
 RETRY_SECONDS = 1.0  # a full disk is tried again this often
 
 
@@ -85,15 +87,19 @@ class Dispatcher:
             while True:
                 await self._wake.wait()
                 self._wake = anyio.Event()
-                while self._written:
+                for turn in range(len(self._written)):
                     actor, staged = self._written.popleft()
                     actor.written(staged)
                     self._next(actor)
-                for _ in range(len(self._ready)):
+                    if turn % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
+                        await checkpoint()
+                for turn in range(len(self._ready)):
                     actor = self._ready.popleft()
                     actor.is_scheduled = False
                     actor.step()
                     self._next(actor)
+                    if turn % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
+                        await checkpoint()
 
     def _schedule(self, actor: Actor) -> None:
         if not actor.is_scheduled and not actor.is_busy():

@@ -33,21 +33,17 @@ def identify(registry: Registry, *, agent: str, how: str, ancestors: list[Identi
         why_not = why_not_agent(agent)
         if why_not:
             return Found(why=why_not)
-        spelled = registry.spelled.get(agent.casefold(), agent)
+        spelled = registry.agents.spelled(agent)
         if spelled != agent:
             return Found(why=conflict_of_case(spelled), code=Code.NAME_CONFLICT)
         return Found(agent, how)
-    bound: dict[Identity, list[Agent]] = {}
-    for each in registry.agents.values():
-        if not each.gone and each.process is not None:
-            bound.setdefault(each.process, []).append(each)
     for process in ancestors:
-        candidates = bound.get(process, [])
+        candidates = registry.agents.of_process(process)
         if len(candidates) > 1:
             candidates = [each for each in candidates if each.worktree == worktree] or candidates
         if candidates:
             return _the_one(candidates, f"joined from your process {process.pid}")
-    here = [each for each in registry.agents.values() if worktree and not each.gone and each.worktree == worktree]
+    here = registry.agents.in_worktree(worktree) if worktree else []
     if here:
         return _the_one(here, f"joined in {worktree}")
     if user and why_not_agent(user) is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import anyio
 import msgspec
 import structlog
+from anyio.lowlevel import checkpoint
 
 from interlock.coordinator import records
 from interlock.coordinator.clock import Clock
@@ -87,7 +88,7 @@ class Journal:
         snapshot = await self._store.snapshot()
         if snapshot is not None:
             try:
-                self.world = msgspec.json.decode(snapshot.body, type=World)
+                self.world = World.decode(snapshot.body)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise _unusable(f"snapshot cannot be read ({error})") from error
             self.world.index, self.world.hash = snapshot.index, snapshot.hash.hex()
@@ -257,7 +258,11 @@ class Journal:
     async def _save_snapshot(self) -> None:
         """A snapshot that does not fit is no loss: the records are still there."""
         world = self.world
-        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), msgspec.json.encode(world))
+        pieces = []
+        for piece in world.pieces():  # nothing is taken meanwhile: whoever takes is here
+            pieces.append(piece)
+            await checkpoint()
+        snapshot = Snapshot(world.index, bytes.fromhex(world.hash), b"".join(pieces))
         try:
             await self._store.save_snapshot(snapshot)
             self._prune_through = world.index

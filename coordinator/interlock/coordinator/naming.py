@@ -237,7 +237,7 @@ class Names:
         for key in self._supervisor.resources_of(agent) if agent else ():
             resource = self._supervisor.world.resources[key]
             tickets = [unit.ticket for unit in resource.units if unit.ticket is not None]
-            tickets += [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+            tickets += [resource.queue[request_id] for request_id in resource.queue.of(agent)]
             mine = [each for each in tickets if each.agent == agent and called in {each.called, short_name(key)}]
             if mine:
                 found.append((key, min(mine, key=lambda each: each.run)))

@@ -95,7 +95,7 @@ class Replaying:
 
     def _read(self, kept: Snapshot) -> World | None:
         try:
-            world = msgspec.json.decode(kept.body, type=World)
+            world = World.decode(kept.body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self.differs = f"the snapshot of record {kept.index} cannot be read ({error})"
             return None
@@ -106,7 +106,7 @@ class Replaying:
 def difference(one: World, other: World) -> str:
     """What is not the same in two worlds, by name; "" where all is."""
     found = [
-        *_named("agent ", one.registry.agents, other.registry.agents),
+        *_named("agent ", _by_name(one), _by_name(other)),
         *_named("", one.resources, other.resources),
         *_named("the inbox of ", one.inboxes, other.inboxes),
     ]
@@ -119,6 +119,10 @@ def difference(one: World, other: World) -> str:
             found.append(_field(field.name, left, right))
     more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
     return ", ".join(found[:NAMED_MAX]) + more
+
+
+def _by_name(world: World) -> Mapping[str, Any]:
+    return {agent.name: agent for agent in world.registry.agents.values()}
 
 
 def _named(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

@@ -66,6 +66,7 @@ class Session:
         self.worktree = ""
         self.program = ""  # the agent that the program at the other end is; its life hangs on that
         self.secret = ""  # digest of what all connections of that program have in common
+        self.runs: set[str] = set()  # ids of the requests of `bus run` that wait on it
         self.following: set[str] = set()  # resource keys whose news it wants at once
         self.notes: list[str] = []  # for the next answer
         self.closed = anyio.Event()

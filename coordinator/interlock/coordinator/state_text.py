@@ -4,6 +4,7 @@ What other people wrote (a purpose, a path) never makes a line, a table's cell o
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
@@ -22,10 +23,8 @@ _MARKS = str.maketrans({**{each: f"\\{each}" for each in "\\|`*_[]#"}, "<": "&lt
 
 def facts_of(resource: Resource, *, bus: str, seq: int, through: int, at_ms: int) -> StateFacts:
     """What a state file says of a resource. Args: as of StateFacts."""
-    queue = tuple(resource.queue.values())
-    return StateFacts(
-        bus, resource.key, seq, through, at_ms, resource.units, queue[:STATE_FILE_TICKETS_MAX], len(queue)
-    )
+    first = tuple(islice(resource.queue.values(), STATE_FILE_TICKETS_MAX))
+    return StateFacts(bus, resource.key, seq, through, at_ms, resource.units, first, len(resource.queue))
 
 
 def write(facts: StateFacts, definition: Definition, log_folder: str) -> bytes:

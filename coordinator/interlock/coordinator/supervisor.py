@@ -33,6 +33,7 @@ from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, Worl
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
+from interlock.protocol.identity import Identity
 from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.registry import Expire
@@ -72,6 +73,7 @@ class Supervisor:
         self._consequences = Consequences(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self.runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
+        self.attended: dict[Identity, set[tuple[str, str]]] = {}  # process → (resource, agent) of what lives by it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
         self._tasks: TaskGroup | None = None
 
@@ -183,6 +185,8 @@ class Supervisor:
         mine = sorted(key for key in keys if key in resources and concerns(resources[key], agent))
         if len(mine) < len(keys):
             self._involved[agent] = set(mine)
+        if not mine:
+            del self._involved[agent]
         return mine
 
     def spawn(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -200,6 +204,7 @@ class Supervisor:
     def run_waits(self, request_id: str, session: Session) -> None:
         """From now on that connection hears what becomes of a `bus run`'s ticket."""
         self.runs[request_id] = session
+        session.runs.add(request_id)
 
     def forget(self, session: Session) -> None:
         """A session ended. What its agent holds does not depend on it."""
@@ -209,8 +214,9 @@ class Supervisor:
             self.followers[session.agent].discard(session)
             if not self.followers[session.agent]:
                 del self.followers[session.agent]
-        for request_id in [each for each, waiting in self.runs.items() if waiting is session]:
-            del self.runs[request_id]
+        for request_id in session.runs:
+            if self.runs.get(request_id) is session:
+                del self.runs[request_id]
 
     def say(self, session: Session, message_id: str, body: FromBus) -> None:
         """Answer a session directly."""

@@ -60,7 +60,7 @@ def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
         for unit in resource.units:
             if unit.ticket is not None and unit.ticket.agent == agent:
                 found.append(_holding(resource, unit, names.get(key, unit.ticket.called)))
-        for request_id in resource.by_agent.get(agent, ()):
+        for request_id in resource.queue.of(agent):
             ticket = resource.queue[request_id]
             at, name = position(resource, request_id), names.get(key, ticket.called)
             found.append(
@@ -96,7 +96,7 @@ def _told_apart(world: World, agent: str, keys: list[str]) -> dict[str, str]:
     for key in keys:
         resource = world.resources[key]
         tickets = [unit.ticket for unit in resource.units if unit.ticket is not None]
-        tickets += [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+        tickets += [resource.queue[request_id] for request_id in resource.queue.of(agent)]
         for ticket in tickets:
             if ticket.agent == agent:
                 called.setdefault(ticket.called, set()).add(key)
@@ -114,7 +114,7 @@ def standing(world: World, agent: str, keys: list[str]) -> tuple[list[str], list
             if unit.ticket is not None and unit.ticket.agent == agent:
                 name = names.get(key, unit.ticket.called)
                 (holds if unit.state is UnitState.HELD else waits_for).append(name)
-        tickets = [resource.queue[request_id] for request_id in resource.by_agent.get(agent, ())]
+        tickets = [resource.queue[request_id] for request_id in resource.queue.of(agent)]
         waits_for += [names.get(key, ticket.called) for ticket in tickets]
     return holds, waits_for
 

@@ -7,20 +7,31 @@ from typing import TYPE_CHECKING
 
 from interlock.protocol.identity import Presence
 from interlock.protocol.resource_commands import LaunchGone, WrapperGone
-from interlock.protocol.resource_state import Launch, Ticket
+from interlock.protocol.resource_state import Launch, Ticket, tickets_of
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 
 def watch_wrapper(supervisor: Supervisor, key: str, ticket: Ticket) -> None:
-    """Hear of a `bus run`'s end."""
+    """Hear of the end of what a ticket lives by: a `bus run`, or the program that attends it.
+
+    One watch a process, however many tickets it has had: which of them it has when it ends, their resources know.
+    """
+    process = ticket.process
+    if process is None:
+        return
+    first = process not in supervisor.attended
+    supervisor.attended.setdefault(process, set()).add((key, ticket.agent))
 
     def gone() -> None:
-        supervisor.tell(key, WrapperGone(ticket.request_id))
+        for where, agent in sorted(supervisor.attended.pop(process)):
+            for each in tickets_of(supervisor.world.resource(where), agent):
+                if each.process == process:
+                    supervisor.tell(where, WrapperGone(each.request_id))
 
-    if ticket.process is not None:
-        supervisor.effects.watch(ticket.process, gone)
+    if first:
+        supervisor.effects.watch(process, gone)
 
 
 def watch_launch(supervisor: Supervisor, key: str, launch: Launch) -> None:

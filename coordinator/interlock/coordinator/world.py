@@ -11,9 +11,10 @@ from interlock.protocol import registry as registries
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Inbox, InboxEvent, Letter
-from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, RESOURCES_LIVE_MAX
+from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, INBOXES_MAX, RESOURCES_LIVE_MAX
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import fold
+from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
@@ -22,6 +23,7 @@ from interlock.protocol.resource_state import Resource, Unit, UnitState
 REGISTRY = "registry"
 SUPERVISOR = "supervisor"
 INBOX = "inbox/"
+ENTRIES_A_PIECE = 1_024  # of a snapshot: some milliseconds
 
 State = Resource | Registry | Inbox
 
@@ -50,6 +52,32 @@ class World(msgspec.Struct):
     bus: str = ""
     lost: str = ""
 
+    @staticmethod
+    def decode(raw: bytes) -> "World":
+        """As a snapshot has it. Raises msgspec.MsgspecError or UnicodeDecodeError where it is none."""
+        return _decoder.decode(raw)
+
+    def encode(self) -> bytes:
+        """For a snapshot."""
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """For a snapshot, a piece at a time: that of a large world takes a while, and others want their turn."""
+        before = "{"
+        for name in World.__struct_fields__:
+            value = getattr(self, name)
+            yield f'{before}"{name}":'.encode()
+            before = ","
+            if not isinstance(value, dict):
+                yield _encoder.encode(value)
+                continue
+            entries, comma = iter(value.items()), b"{"
+            while some := dict(islice(entries, ENTRIES_A_PIECE)):
+                yield comma + _encoder.encode(some)[1:-1]
+                comma = b","
+            yield b"}" if value else b"{}"
+        yield b"}"
+
     def resource(self, key: str, definition: Definition | None = None) -> Resource:
         """A resource's state; one that nobody ever asked for is free, as its definition says."""
         known = self.resources.get(key)
@@ -76,7 +104,7 @@ class World(msgspec.Struct):
         elif isinstance(state, Resource):
             self._keep(entry, state)
         else:
-            self.registry = state
+            self._enrol(state)
 
     def project(self, at_ms: int, index: int, number: int, entry: Entry) -> list[tuple[str, Letter]]:
         """Count an entry's events, and put its messages into the inboxes; returns which letters are new, and whose."""
@@ -101,7 +129,7 @@ class World(msgspec.Struct):
         actor = entry.actor
         if actor == REGISTRY:
             events: list[RegistryEvent] = [e for e in entry.events if isinstance(e, RegistryEvent)]
-            self.registry = fold(registries.evolve, self.registry, events)
+            self._enrol(fold(registries.evolve, self.registry, events))
         elif actor.startswith(INBOX):
             agent = actor.removeprefix(INBOX)
             letters: list[InboxEvent] = [e for e in entry.events if isinstance(e, InboxEvent)]
@@ -140,6 +168,12 @@ class World(msgspec.Struct):
         """Another key can live: it does, or there is room, or one that is idle can make some."""
         return key in self.resources or len(self.resources) < RESOURCES_LIVE_MAX or bool(self.idle)
 
+    def _enrol(self, registry: Registry) -> None:
+        """Keep the registry; many inboxes at once go whose agents it has forgotten since."""
+        self.registry = registry
+        if len(self.inboxes) > INBOXES_MAX:
+            self.inboxes = {name: inbox for name, inbox in self.inboxes.items() if name in registry.agents}
+
     def _keep(self, entry: Entry, resource: Resource) -> None:
         """Keep a state; past the limit, the one that has been idle longest is forgotten: it holds nothing."""
         key = entry.actor
@@ -153,3 +187,7 @@ class World(msgspec.Struct):
         if len(self.resources) > RESOURCES_LIVE_MAX and self.idle:
             gone = next(iter(self.idle))
             del self.idle[gone], self.resources[gone]
+
+
+_encoder = msgspec.json.Encoder(enc_hook=to_plain)
+_decoder = msgspec.json.Decoder(World, dec_hook=from_plain)

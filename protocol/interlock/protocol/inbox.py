@@ -9,33 +9,22 @@ records: `put` takes it in; what one agent says to another, and what is read, ar
 import msgspec
 
 from interlock.protocol.codes import Code
+from interlock.protocol.letters import Letter as Letter  # noqa: PLC0414 - part of what is imported from here
+from interlock.protocol.letters import Letters
 from interlock.protocol.limits import ACKED_KEPT, UNREAD_MAX
-from interlock.protocol.messages import Acked, FromBus, Refused, Sent, Text
+from interlock.protocol.messages import Acked, Refused, Sent, Text
 from interlock.protocol.outcome import Now, Outcome, Send
+from interlock.protocol.table import EMPTY, Table
 
 replace = msgspec.structs.replace
-
-
-class Letter(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "from"}):
-    """One message as it lies in an inbox. `seq` orders it among all messages of the bus, and names its file."""
-
-    id: str
-    sender: str
-    at_ms: int
-    body: FromBus
-    slot: str = ""
-    reply_to: str = ""
-    delivered: bool = False
-    acked_ms: int = 0
-    seq: int = 0
 
 
 class Inbox(msgspec.Struct, frozen=True):
     """`unread` in order of arrival; `acked` the last few that were read."""
 
     agent: str
-    unread: dict[str, Letter] = {}
-    acked: dict[str, Letter] = {}
+    unread: Letters = Letters()
+    acked: Table[str, Letter] = EMPTY
 
     def find(self, id_: str) -> Letter | None:
         return self.unread.get(id_) or self.acked.get(id_)
@@ -119,29 +108,27 @@ def evolve(inbox: Inbox, event: InboxEvent) -> Inbox:
         case MessageSent(_, letter):
             return put(inbox, letter)
         case MessageDelivered(_, ids):
-            delivered = {id_: replace(inbox.unread[id_], delivered=True) for id_ in ids if id_ in inbox.unread}
-            return replace(inbox, unread={**inbox.unread, **delivered})
+            unread = inbox.unread
+            for letter in [unread[id_] for id_ in ids if id_ in unread]:
+                unread = unread.put(replace(letter, delivered=True))
+            return replace(inbox, unread=unread)
         case MessageAcked(_, ids, at_ms):
-            read = {id_: replace(inbox.unread[id_], acked_ms=at_ms) for id_ in ids if id_ in inbox.unread}
-            unread = {id_: letter for id_, letter in inbox.unread.items() if id_ not in read}
-            acked = inbox.acked | read
-            for id_ in list(acked)[: max(0, len(acked) - ACKED_KEPT)]:
-                del acked[id_]
-            return replace(inbox, unread=unread, acked=acked)
+            unread, acked = inbox.unread, inbox.acked
+            for letter in [unread[id_] for id_ in ids if id_ in unread]:
+                unread = unread.without(letter.id)
+                acked = acked.put(letter.id, replace(letter, acked_ms=at_ms))
+            return replace(inbox, unread=unread, acked=acked.newest(ACKED_KEPT))
 
 
 def put(inbox: Inbox, letter: Letter) -> Inbox:
     """Take a letter in; an unread one in the same slot makes room for it."""
-    unread = {id_: each for id_, each in inbox.unread.items() if not letter.slot or each.slot != letter.slot}
-    unread[letter.id] = letter
-    return replace(inbox, unread=unread)
+    return replace(inbox, unread=inbox.unread.put(letter))
 
 
 def withdraw(inbox: Inbox, slot: str) -> Inbox:
     """Take out what no longer holds, if it is still unread."""
-    if not any(letter.slot == slot for letter in inbox.unread.values()):
-        return inbox
-    return replace(inbox, unread={id_: each for id_, each in inbox.unread.items() if each.slot != slot})
+    letter = inbox.unread.in_slot(slot)
+    return inbox if letter is None else replace(inbox, unread=inbox.unread.without(letter.id))
 
 
 def state_of(letter: Letter) -> str:

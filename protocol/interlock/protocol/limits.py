@@ -12,6 +12,7 @@ RESOURCE_NAME_CHARACTERS_MAX = 64
 REPOSITORY_ID_CHARACTERS_MAX = 128
 RESOURCE_KEY_CHARACTERS_MAX = 256
 ID_CHARACTERS_MAX = 64  # of a message; a UUID has 36
+NAMES_COMPARED_MAX = 1_000  # to find the nearest: all of 65,536 would hold up everybody for a second
 NEAREST_NAMES_MAX = 3  # how many "did you mean" are worth reading
 
 # --- resources ----------------------------------------------------------------------------
@@ -30,6 +31,7 @@ ARRIVAL_REMEMBERED_MS = 2 * 60_000  # a `bus run` that gave up keeps its place s
 TIME_DECLARED_MS_MAX = 7 * 24 * 3_600_000  # a longer declared time is a typing error
 
 # --- inboxes ------------------------------------------------------------------------------
+INBOXES_MAX = 70_000  # more than there can be agents: some are of names that are forgotten, and go together
 UNREAD_MAX = 4_096  # an inbox; the coordinator's own are bounded by type and resource instead
 ACKED_KEPT = 256  # read messages kept in memory for `--last` and receipts; older ones are in the log
 INBOX_MESSAGES_A_CALL = 20  # what a model reads in one turn
@@ -58,6 +60,7 @@ MAILBOX_RESERVED = 2_048  # of these, for the timer, steps, the watcher, RELEASE
 IDS_REMEMBERED = 65_536  # recent message ids that are never done again …
 IDS_SLACK = 4_096  # … and how many more may be, before the oldest are forgotten together
 SESSION_CUT_MS = 10_000  # a cut session is unknown for so long, then gone; a bus is up again in two or three seconds
+EXPIRED_A_STEP = 512  # cut sessions that are over, in one record of some 60 KB; the next follow at once
 AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
 
 # --- journal ------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
+from itertools import islice
 
 from interlock.protocol.limits import (
     AGENT_NAME_CHARACTERS_MAX,
+    NAMES_COMPARED_MAX,
     NEAREST_NAMES_MAX,
     REPOSITORY_ID_CHARACTERS_MAX,
     RESOURCE_KEY_CHARACTERS_MAX,
@@ -102,10 +104,14 @@ def key_of_state_file(name: str) -> str | None:
     return key if dot and why_not_resource(key) is None else None
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names most like this one, best first, a few at most."""
-    by_fold = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_fold, n=NEAREST_NAMES_MAX, cutoff=0.55)
+def nearest(name: str, known: Collection[str]) -> list[str]:
+    """The known names most like this one, best first, a few at most. Among very many only some are compared."""
+    fold = name.casefold()
+    alike = (each for each in known if each[:1].casefold() == fold[:1] or each[-2:].casefold() == fold[-2:])
+    by_fold = {candidate.casefold(): candidate for candidate in islice(alike, NAMES_COMPARED_MAX)}
+    if len(by_fold) < NAMES_COMPARED_MAX:
+        by_fold |= {candidate.casefold(): candidate for candidate in islice(known, NAMES_COMPARED_MAX)}
+    close = difflib.get_close_matches(fold, by_fold, n=NEAREST_NAMES_MAX, cutoff=0.55)
     return [by_fold[each] for each in close]
 
 

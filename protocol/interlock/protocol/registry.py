@@ -9,59 +9,36 @@ An agent that bound nothing is *unknown*, never *gone*: only a proof or its own 
 what a program binds whose process nobody can see (ADR 18).
 """
 
+from itertools import islice, takewhile
+
 import msgspec
 
+from interlock.protocol.agents import Agent as Agent  # noqa: PLC0414 - part of what is imported from here
+from interlock.protocol.agents import Agents
 from interlock.protocol.codes import Code
 from interlock.protocol.identity import Identity, Presence
-from interlock.protocol.limits import AGENTS_MAX, LATE_MS, SESSION_CUT_MS
+from interlock.protocol.limits import AGENTS_MAX, EXPIRED_A_STEP, LATE_MS, SESSION_CUT_MS
 from interlock.protocol.messages import Joined, Left, Refused
 from interlock.protocol.names import why_not_agent
-from interlock.protocol.outcome import Deadline, Now, Outcome, Send, after, earliest, fold
+from interlock.protocol.outcome import Deadline, Now, Outcome, Send, after, fold
+from interlock.protocol.table import EMPTY, Table
 
 replace = msgspec.structs.replace
 
 
-class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One name and its present incarnation.
-
-    Args:
-        process: that it bound; None: nothing.
-        bound_to: the same for people: "claude (pid 4121)".
-        worktree: real path of the git top it joined from; "" outside of any.
-        session: digest of the session that it bound instead of a process; "": none.
-        gone: proved gone, or it left; `why` says which.
-        files: it uses its inbox folder; that outlives its incarnations.
-    """
-
-    name: str
-    incarnation: int
-    joined_ms: int
-    process: Identity | None = None
-    bound_to: str = ""
-    worktree: str = ""
-    gone: bool = False
-    why: str = ""
-    session: str = ""
-    files: bool = False
-
-
 class Registry(msgspec.Struct, frozen=True):
-    """`spelled` finds a name whatever its case: two names that differ only by case are one too many.
+    """`cut`: living agents whose session has no connection, and when each counts as gone, the soonest first."""
 
-    `cut`: living agents whose session has no connection, and when each counts as gone.
-    """
-
-    agents: dict[str, Agent] = {}
-    spelled: dict[str, str] = {}
-    cut: dict[str, Deadline] = {}
+    agents: Agents = Agents()
+    cut: Table[str, Deadline] = EMPTY
 
     def living(self, name: str) -> Agent | None:
         agent = self.agents.get(name)
         return None if agent is None or agent.gone else agent
 
-    def next_deadline(self, boot: str) -> Deadline | None:
-        """The earliest moment at which an Expire changes something, on this boot."""
-        return earliest(self.cut.values(), boot)
+    def next_deadline(self) -> Deadline | None:
+        """The earliest moment at which an Expire changes something."""
+        return next(self.cut.values(), None)
 
 
 # --- commands -----------------------------------------------------------------------------
@@ -168,10 +145,11 @@ def decide(registry: Registry, command: RegistryCommand, now: Now) -> Outcome[Re
             return _outcome(registry, (left,), (Send(name, Left(name, "left"), reply_to=id_),))
         case ProcessGone(process):
             why = f"its process {process.pid} is gone"
-            bound = [a for a in registry.agents.values() if not a.gone and a.process == process]
+            bound = registry.agents.of_process(process)
             return _outcome(registry, tuple(AgentLeft(a.name, a.incarnation, why, now.at_ms) for a in bound))
         case SessionCut(name, session):
-            lost = [a for a in registry.agents.values() if not a.gone and a.session and not name]
+            everybody = () if name else registry.agents.values()
+            lost = [each for each in everybody if not each.gone and each.session]
             agent = registry.living(name)
             if agent is not None and agent.session == session and session and name not in registry.cut:
                 lost = [agent]
@@ -185,29 +163,23 @@ def evolve(registry: Registry, event: RegistryEvent) -> Registry:
     """Take one fact in. Total and silent, as a replay needs it."""
     match event:
         case AgentJoined(agent):
-            agents = {**registry.agents, agent.name: agent}
-            spelled = {**registry.spelled, agent.name.casefold(): agent.name}
+            agents = registry.agents.put(agent)
             if len(agents) > AGENTS_MAX:  # the one that has been gone longest makes room
-                oldest = min((a for a in agents.values() if a.gone), key=lambda a: a.joined_ms)
-                del agents[oldest.name], spelled[oldest.name.casefold()]
-            return Registry(agents, spelled, _without(registry.cut, agent.name))
+                agents = agents.without(agents.longest_gone())
+            return Registry(agents, registry.cut.without(agent.name))
         case AgentBound(name, process, bound_to, worktree, session):
+            known = registry.agents[name]
             agent = replace(
-                registry.agents[name],
-                process=process,
-                bound_to=bound_to,
-                worktree=worktree or registry.agents[name].worktree,
-                session=session,
+                known, process=process, bound_to=bound_to, worktree=worktree or known.worktree, session=session
             )
-            return replace(registry, agents={**registry.agents, name: agent}, cut=_without(registry.cut, name))
+            return Registry(registry.agents.put(agent), registry.cut.without(name))
         case AgentCut(name, _, until):
-            return replace(registry, cut={**registry.cut, name: until})
+            return replace(registry, cut=registry.cut.put_last(name, until))
         case AgentLeft(name, _, why):
             agent = replace(registry.agents[name], gone=True, why=why)
-            return replace(registry, agents={**registry.agents, name: agent}, cut=_without(registry.cut, name))
+            return Registry(registry.agents.put(agent), registry.cut.without(name))
         case AgentUsesFiles(name):
-            agent = replace(registry.agents[name], files=True)
-            return replace(registry, agents={**registry.agents, name: agent})
+            return replace(registry, agents=registry.agents.put(replace(registry.agents[name], files=True)))
 
 
 def conflict_of_case(spelled: str) -> str:
@@ -220,13 +192,13 @@ def _join(registry: Registry, join: Join, now: Now) -> Outcome[Registry, Registr
     why_not = why_not_agent(join.name)
     if why_not is not None:
         return _refuse(registry, join, Code.BAD_MESSAGE, why_not)
-    spelled = registry.spelled.get(join.name.casefold(), join.name)
+    spelled = registry.agents.spelled(join.name)
     if spelled != join.name:
         return _refuse(registry, join, Code.NAME_CONFLICT, conflict_of_case(spelled))
     agent = registry.living(join.name)
     if agent is None:
         known = registry.agents.get(join.name)
-        here = sum(not a.gone for a in registry.agents.values()) if len(registry.agents) >= AGENTS_MAX else 0
+        here = len(registry.agents) - registry.agents.gone_count
         if here >= AGENTS_MAX:
             why = f"{here} agents are here, at most {AGENTS_MAX} can be: let one leave"
             return _refuse(registry, join, Code.QUEUE_FULL, why)
@@ -278,25 +250,23 @@ def _conflict(registry: Registry, agent: Agent) -> str:
 
 
 def _expired(registry: Registry, here: frozenset[tuple[str, str]], now: Now) -> list[RegistryEvent]:
-    """Sessions that were cut for too long. One whose deadline was slept through gets a fresh one first.
+    """Sessions that were cut for too long, the longest first. One whose deadline was slept through gets a fresh one.
 
-    Who is connected, and could only not be taken down as back while the disk was full, is back now.
+    Who is connected, and could only not be taken down as back while the disk was full, is back now. Of many some are
+    left over: their deadline is past, so the next Expire follows at once, and others have their turn between.
     """
     events: list[RegistryEvent] = []
-    for name, until in registry.cut.items():
+    due = takewhile(lambda each: each[1].is_due(now), registry.cut.items())
+    for name, until in islice(due, EXPIRED_A_STEP):
         agent = registry.agents[name]
         if (name, agent.session) in here:
             events.append(AgentBound(name, None, agent.bound_to, "", agent.session))
-        elif until.is_due(now) and until.was_slept_through(now, LATE_MS):
+        elif until.was_slept_through(now, LATE_MS):
             events.append(AgentCut(name, agent.incarnation, after(now, SESSION_CUT_MS)))
-        elif until.is_due(now):
+        else:
             why = f"its session was cut {SESSION_CUT_MS // 1000}s ago and did not come back"
             events.append(AgentLeft(name, agent.incarnation, why, now.at_ms))
     return events
-
-
-def _without(cut: dict[str, Deadline], name: str) -> dict[str, Deadline]:
-    return {each: at for each, at in cut.items() if each != name} if name in cut else cut
 
 
 def _evolved(registry: Registry, name: str, events: tuple[RegistryEvent, ...]) -> Agent:

@@ -165,7 +165,7 @@ def _define(draft: Draft, definition: Definition) -> None:
 # --- ends ---------------------------------------------------------------------------------
 def _agent_gone(draft: Draft, gone: AgentGone) -> None:
     """Tickets and holds of `bus run` live by their own wrapper and command, not by the agent's process."""
-    for request_id in draft.state.by_agent.get(gone.agent, ()):
+    for request_id in draft.state.queue.of(gone.agent):
         ticket = draft.state.queue[request_id]
         if not ticket.run and ticket.incarnation <= gone.incarnation:
             cancel_ticket(draft, ticket, gone.why)

@@ -75,15 +75,15 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             resource = replace(
                 resource,
                 next_arrival=max(resource.next_arrival, ticket.arrival + 1),
-                remembered=_without(resource.remembered, ticket.agent),
+                remembered=resource.remembered.without(ticket.agent),
             )
             return _enqueue(resource, ticket)
         case Amended(_, ticket):
             assert ticket.request_id in resource.queue
-            return replace(resource, queue={**resource.queue, ticket.request_id: ticket})
+            return replace(resource, queue=resource.queue.replace(ticket))
         case Returned(_, request_id):
             back = replace(resource.queue[request_id], absent=False)
-            return replace(resource, queue={**resource.queue, request_id: back})
+            return replace(resource, queue=resource.queue.replace(back))
         case TicketCancelled(agent, request_id, why, at_ms, remember):
             return _cancel(resource, agent, request_id, why, at_ms, remember)
 
@@ -98,7 +98,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
                 prepared=prepared_for(resource, replace(unit, ticket=ticket), True),
             )  # fmt: skip
-            resource = replace(resource, lost=_without(resource.lost, agent))
+            resource = replace(resource, lost=resource.lost.without(agent))
             return _put(resource, held)
         case Claimed(_, name, _, at_ms):
             unit = resource.unit(name)
@@ -257,20 +257,11 @@ def _settle_unit(resource: Resource, unit: Unit, **changes: object) -> Resource:
 
 
 def _enqueue(resource: Resource, ticket: Ticket) -> Resource:
-    queue = {**resource.queue, ticket.request_id: ticket}
-    if resource.queue and ticket.arrival < resource.queue[next(reversed(resource.queue))].arrival:
-        queue = dict(sorted(queue.items(), key=lambda item: item[1].arrival))
-    mine = (*resource.by_agent.get(ticket.agent, ()), ticket.request_id)
-    return replace(resource, queue=queue, by_agent={**resource.by_agent, ticket.agent: mine})
+    return replace(resource, queue=resource.queue.add(ticket))
 
 
 def _dequeue(resource: Resource, request_id: str) -> Resource:
-    queue, by_agent = resource.queue.copy(), resource.by_agent.copy()
-    agent = queue.pop(request_id).agent
-    mine = tuple(each for each in by_agent.pop(agent) if each != request_id)
-    if mine:
-        by_agent[agent] = mine
-    return replace(resource, queue=queue, by_agent=by_agent)
+    return replace(resource, queue=resource.queue.remove(request_id))
 
 
 def _cancel(
@@ -287,25 +278,19 @@ def _cancel(
         arrival = unit.ticket.arrival
         resource = _settle_unit(resource, unit, ticket=None, state=UnitState.DRAINING)
     if remember is not None:
-        remembered = {**_without(resource.remembered, agent), agent: Arrival(arrival, remember)}
-        if len(remembered) > ARRIVALS_KEPT:
-            del remembered[next(iter(remembered))]
-        resource = replace(resource, remembered=remembered)
+        remembered = resource.remembered.put_last(agent, Arrival(arrival, remember))
+        resource = replace(resource, remembered=remembered.newest(ARRIVALS_KEPT))
     return _end_ticket(resource, agent, request_id, why, at_ms)
 
 
 def _end_ticket(resource: Resource, agent: str, request_id: str, why: str, at_ms: int) -> Resource:
-    ended = {**resource.ended, request_id: Ended(agent, at_ms, why)}
-    if len(ended) > ENDED_TICKETS_KEPT:
-        del ended[next(iter(ended))]
-    return replace(resource, ended=ended)
+    ended = resource.ended.put(request_id, Ended(agent, at_ms, why))
+    return replace(resource, ended=ended.newest(ENDED_TICKETS_KEPT))
 
 
 def _lose(resource: Resource, agent: str, at_ms: int, why: str, fence: int) -> Resource:
-    lost = {**_without(resource.lost, agent), agent: Lost(at_ms, why, fence)}
-    if len(lost) > LOST_HOLDS_KEPT:
-        del lost[next(iter(lost))]
-    return replace(resource, lost=lost)
+    lost = resource.lost.put_last(agent, Lost(at_ms, why, fence))
+    return replace(resource, lost=lost.newest(LOST_HOLDS_KEPT))
 
 
 def _end_hold(

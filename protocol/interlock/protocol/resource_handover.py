@@ -54,7 +54,7 @@ def settle(draft: Draft, first_before: str) -> None:
             break
         _begin(draft, unit, ticket)
     arm(draft)
-    first = next(iter(draft.state.queue), "")
+    first = draft.state.queue.first()
     if not first or first in {first_before, draft.asked_for} or is_preparing(draft.state):
         return
     ticket = draft.state.queue[first]
@@ -64,7 +64,7 @@ def settle(draft: Draft, first_before: str) -> None:
 
 def first_of(draft: Draft) -> str:
     """Whose position is 1 and knows it: nobody's while the unit is being prepared for another."""
-    return "" if is_preparing(draft.state) else next(iter(draft.state.queue), "")
+    return "" if is_preparing(draft.state) else draft.state.queue.first()
 
 
 def step_result(draft: Draft, command: StepResult) -> None:

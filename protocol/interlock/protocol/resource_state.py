@@ -13,37 +13,9 @@ import msgspec
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
-
-
-class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place in the queue, and later the hold that comes of it.
-
-    Args:
-        request_id: its name, for ever.
-        incarnation: of the agent, when it asked.
-        arrival: the order of service; kept over restarts, retries and missed grants.
-        worktree: real path, or "-".
-        called: what the agent called the resource.
-        asked_ms: wall clock.
-        run: belongs to one `bus run`.
-        process: it lives and dies with that one: the wrapper of a `bus run`, or the program that attends it.
-        absent: did not notice its grant; passed over until it is heard of again.
-        misses: grants in a row that it did not notice.
-    """
-
-    request_id: str
-    agent: str
-    incarnation: int
-    arrival: int
-    worktree: str
-    purpose: str
-    called: str
-    asked_ms: int
-    time_ms: int | None = None
-    run: bool = False
-    process: Identity | None = None
-    absent: bool = False
-    misses: int = 0
+from interlock.protocol.resource_queue import EMPTY_QUEUE, Queue
+from interlock.protocol.resource_ticket import Ticket as Ticket  # noqa: PLC0414 - part of what is imported from here
+from interlock.protocol.table import EMPTY, Table
 
 
 class Server(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -219,19 +191,18 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One resource. `queue` stands in order of service; `by_agent` finds an agent's tickets in it without a scan."""
+    """One resource."""
 
     key: str
     definition: Definition = Definition()
     next_definition: Definition | None = None
     units: tuple[Unit, ...] = (Unit(""),)
-    queue: dict[str, Ticket] = {}
-    by_agent: dict[str, tuple[str, ...]] = {}
+    queue: Queue = EMPTY_QUEUE
     next_arrival: int = 1
     epoch: int = 1
-    remembered: dict[str, Arrival] = {}
-    ended: dict[str, Ended] = {}
-    lost: dict[str, Lost] = {}
+    remembered: Table[str, Arrival] = EMPTY
+    ended: Table[str, Ended] = EMPTY
+    lost: Table[str, Lost] = EMPTY
 
     def unit(self, name: str) -> Unit:
         for unit in self.units:
@@ -268,10 +239,16 @@ def unit_of(resource: Resource, agent: str, *, run: bool = False) -> Unit | None
 
 def queued_of(resource: Resource, agent: str) -> Ticket | None:
     """The agent's asked ticket in the queue: there is one at most."""
-    for request_id in resource.by_agent.get(agent, ()):
+    for request_id in resource.queue.of(agent):
         if not resource.queue[request_id].run:
             return resource.queue[request_id]
     return None
+
+
+def tickets_of(resource: Resource, agent: str) -> list[Ticket]:
+    """An agent's tickets there: what it has, then what it waits for."""
+    has = [unit.ticket for unit in resource.units if unit.ticket is not None and unit.ticket.agent == agent]
+    return has + [resource.queue[request_id] for request_id in resource.queue.of(agent)]
 
 
 def position(resource: Resource, request_id: str) -> int:
@@ -279,16 +256,11 @@ def position(resource: Resource, request_id: str) -> int:
     if request_id not in resource.queue:
         return 1
     ahead = sum(unit.state is UnitState.PREPARING and unit.ticket is not None for unit in resource.units)
-    if next(reversed(resource.queue)) == request_id:
-        return ahead + len(resource.queue)
-    return ahead + 1 + next(n for n, each in enumerate(resource.queue) if each == request_id)
+    return ahead + 1 + resource.queue.ahead_of(request_id)
 
 
 def first_grantable(resource: Resource) -> Ticket | None:
-    for ticket in resource.queue.values():
-        if not ticket.absent:
-            return ticket
-    return None
+    return resource.queue.first_present()
 
 
 def is_preparing(resource: Resource) -> bool:
@@ -305,7 +277,7 @@ def wants_to_hear(resource: Resource, agent: str) -> bool:
         mine = unit.ticket is not None and unit.ticket.agent == agent and not unit.ticket.run
         if mine and unit.state is UnitState.HELD and (not unit.claimed or unit.polled or unit.polls):
             return True
-    for request_id in resource.by_agent.get(agent, ()):
+    for request_id in resource.queue.of(agent):
         if resource.queue[request_id].absent:
             return True
     return False
@@ -333,7 +305,7 @@ def why_down(resource: Resource, unit: Unit) -> str:
 
 def concerns(resource: Resource, agent: str) -> bool:
     """The agent waits for it, has it, or has commands running under it."""
-    if agent in resource.by_agent:
+    if resource.queue.of(agent):
         return True
     for unit in resource.units:
         if unit.ticket is not None and unit.ticket.agent == agent:

@@ -1,0 +1,120 @@
+"""The queue of a resource: its tickets in order of service, found by their id, by their agent, or by who is next.
+
+It never changes: a change makes a new queue, at the same small cost however many wait (ADR 24).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from interlock.protocol.line import Line
+from interlock.protocol.resource_ticket import Ticket
+from interlock.protocol.table import Table
+
+
+class Queue:
+    """Args: tickets: in any order; the order of service is that of their arrival."""
+
+    __slots__ = ("_by_agent", "_order", "_present", "_tickets")
+
+    def __init__(self, tickets: Iterable[Ticket] = ()) -> None:
+        by_id: dict[str, Ticket] = {}
+        by_agent: dict[str, tuple[str, ...]] = {}
+        for ticket in tickets:
+            by_id[ticket.request_id] = ticket
+            by_agent[ticket.agent] = (*by_agent.get(ticket.agent, ()), ticket.request_id)
+        self._tickets, self._by_agent = Table(by_id), Table(by_agent)
+        self._order = Line(map(_place, by_id.values()))
+        self._present = Line(_place(ticket) for ticket in by_id.values() if not ticket.absent)
+
+    # --- changes: each makes a new queue --------------------------------------------------------
+    def add(self, ticket: Ticket) -> "Queue":
+        """With this ticket, at the place that its arrival gives it."""
+        mine = (*self.of(ticket.agent), ticket.request_id)
+        place = _place(ticket)
+        return _of(
+            self._tickets.put(ticket.request_id, ticket),
+            self._by_agent.put(ticket.agent, mine),
+            self._order.add(place),
+            self._present if ticket.absent else self._present.add(place),
+        )
+
+    def replace(self, ticket: Ticket) -> "Queue":
+        """With this ticket instead of the one of the same id, agent and arrival."""
+        before, place, present = self._tickets[ticket.request_id], _place(ticket), self._present
+        assert (before.agent, before.arrival) == (ticket.agent, ticket.arrival)
+        if before.absent != ticket.absent:
+            present = present.remove(place) if ticket.absent else present.add(place)
+        return _of(self._tickets.put(ticket.request_id, ticket), self._by_agent, self._order, present)
+
+    def remove(self, request_id: str) -> "Queue":
+        """Without that ticket, which is in it."""
+        ticket = self._tickets[request_id]
+        place = _place(ticket)
+        mine = tuple(each for each in self.of(ticket.agent) if each != request_id)
+        return _of(
+            self._tickets.without(request_id),
+            self._by_agent.put(ticket.agent, mine) if mine else self._by_agent.without(ticket.agent),
+            self._order.remove(place),
+            self._present if ticket.absent else self._present.remove(place),
+        )
+
+    # --- reading --------------------------------------------------------------------------------
+    def __getitem__(self, request_id: str) -> Ticket:
+        return self._tickets[request_id]
+
+    def get(self, request_id: str) -> Ticket | None:
+        """The ticket of that id, if it waits here."""
+        return self._tickets.get(request_id)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._tickets
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, in order of service."""
+        return iter(self._order)
+
+    def values(self) -> Iterator[Ticket]:
+        """The tickets, in order of service."""
+        return (self._tickets[request_id] for request_id in self._order)
+
+    def of(self, agent: str) -> tuple[str, ...]:
+        """Ids of an agent's tickets."""
+        return self._by_agent.get(agent, ())
+
+    def first(self) -> str:
+        """The id at the front; "" where nobody waits."""
+        return self._order.first()
+
+    def first_present(self) -> Ticket | None:
+        """Whose turn it is: the first who is not absent."""
+        return self._tickets.get(self._present.first())
+
+    def ahead_of(self, request_id: str) -> int:
+        """How many stand before that ticket, which is in it."""
+        return self._order.index(_place(self._tickets[request_id]))
+
+    def __eq__(self, other: object) -> bool:
+        return self._tickets == other._tickets if isinstance(other, Queue) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment] # as of a dictionary
+
+    def __repr__(self) -> str:
+        return f"Queue({list(self.values())})"
+
+
+# --- straight helpers -------------------------------------------------------------------------
+def _place(ticket: Ticket) -> tuple[int, str]:
+    return ticket.arrival, ticket.request_id
+
+
+def _of(tickets: Table[str, Ticket], by_agent: Table[str, tuple[str, ...]], order: Line, present: Line) -> Queue:
+    if not tickets:
+        return EMPTY_QUEUE
+    queue = Queue.__new__(Queue)
+    queue._tickets, queue._by_agent, queue._order, queue._present = tickets, by_agent, order, present
+    return queue
+
+
+EMPTY_QUEUE = Queue()  # as EMPTY of table.py
