@@ -37,6 +37,9 @@ def asks(text: str) -> bytes:
     return b'{"to":"coordinator","text":"%s"}\n' % text.encode()
 
 
+REFUSED = b'"body":{"type":"REFUSED"'
+
+
 class BusTalk:
     """Args: path: of the socket. agent: who takes. resource: what is taken, a full key."""
 
@@ -55,6 +58,9 @@ class BusTalk:
 
     def take(self) -> bytes:
         return self._request
+
+    def give(self) -> bytes:
+        return self._release
 
     def hear(self, data: bytes) -> bytes:
         if self._heard:

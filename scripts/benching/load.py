@@ -39,12 +39,14 @@ class Talk(Protocol):
 
 @dataclass
 class Load:
-    """What a run came to. Args: seconds: it took. cpu_us: of this process. latencies_ms: of each pair, in no order."""
+    """What a run came to. Args: seconds: it took. cpu_us: of this process. latencies_ms: of each pair, in no order.
+    tally: what the clients counted besides."""
 
     pairs: int
     seconds: float
     cpu_us: int
     latencies_ms: list[float] = field(default_factory=list)
+    tally: dict[str, int] = field(default_factory=dict)
 
 
 def drive(talks: Sequence[Talk], seconds: float) -> Load:

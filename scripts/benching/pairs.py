@@ -11,6 +11,8 @@ from scripts.benching.load_process import LoadProcess
 from scripts.benching.own_bus import OwnBus
 from scripts.benching.process_cost import cost_of
 
+CLIENTS = 64
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -38,7 +40,7 @@ def one_round(load: LoadProcess, pids: Sequence[int], seconds: float) -> Pairs:
 def command(words: Sequence[str]) -> int:
     """The `pairs` command: this one row alone, for whoever works on the hot path."""
     parser = argparse.ArgumentParser(prog="bench pairs", description=__doc__)
-    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each round")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(words)
