@@ -40,9 +40,9 @@ class Crowd:
         self._holder: Member | None = None
         self._fence = 0
 
-    def grow(self, size: int) -> float:
-        """Have so many, all but one of them waiting; returns the seconds that took."""
-        begun = time.perf_counter()
+    def grow(self, size: int) -> tuple[int, float]:
+        """Have so many, all but one of them waiting; returns how many are new, and the seconds that took."""
+        begun, before = time.perf_counter(), len(self._members)
         while len(self._members) < size:
             new = [self._join(len(self._members) + n) for n in range(min(AT_ONCE, size - len(self._members)))]
             self._members += new
@@ -56,7 +56,7 @@ class Crowd:
                         self._granted(member, line)
                     if member.heard >= LINES_TO_JOIN:
                         waiting.discard(member)
-        return time.perf_counter() - begun
+        return len(self._members) - before, time.perf_counter() - begun
 
     def hand(self, times: int) -> list[float]:
         """RELEASE → the next one's GRANTED, in ms; who gave it back queues again, behind all others."""
@@ -128,7 +128,8 @@ def serve_crowd(path: str) -> int:
         for line in sys.stdin:
             verb, number = line.split()
             if verb == "grow":
-                answer(seconds=crowd.grow(int(number)))
+                new, seconds = crowd.grow(int(number))
+                answer(new=new, seconds=seconds)
             else:
                 answer(took_ms=crowd.hand(int(number)))
     except (Wrong, OSError) as error:

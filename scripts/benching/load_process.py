@@ -19,7 +19,7 @@ DOORS: dict[str, Callable[[str, int], Talk]] = {
     "redis": redis.RedisTalk,
     "postgres": postgres.PostgresTalk,
     "etcd": etcd.EtcdTalk,
-    "nats": nats.NatsTalk,
+    "nats": nats.connect,
 }
 
 

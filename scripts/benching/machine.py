@@ -48,8 +48,11 @@ def _commit() -> str:
     """The short hash, with a + where the checkout differs from it."""
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return ""
         return done.stdout.strip() if done.returncode == 0 else ""
 
     commit = git("rev-parse", "--short", "HEAD")
-    return f"{commit}{'+' if git('status', '--porcelain', '-uno') else ''}" or "no checkout"
+    return f"{commit}{'+' if git('status', '--porcelain', '-uno') else ''}" if commit else "no checkout"

@@ -79,11 +79,11 @@ def _others(rows: Sequence[Row]) -> str:
     lines = ["| | pairs/s | the bus, in turn with it | ratio | CPU a pair, it and the bus | target | |"]
     lines.append("|---|---:|---:|---:|---:|---|---|")
     for row in rows:
+        name = OTHERS[row.name.removeprefix("against-")].NAME
         if row.failed:
-            lines.append(f"| {row.what} | | | | | | {row.failed} |")
+            lines.append(f"| {name} | | | | | | {row.failed} |")
             continue
         cpu = f"{figure(float(row.also['its CPU a pair, µs']))} and {figure(float(row.also[BUS_CPU]))} µs"
-        name = row.what.rpartition("beside ")[2].removesuffix("'s")
         verdict = row.verdict if row.reached else f"**{row.verdict}**"
         lines.append(
             f"| {name} | {figure(row.floor)} | {figure(row.measured)} | {figure(row.ratio)} × | {cpu} | "

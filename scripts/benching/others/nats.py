@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 
 from scripts.benching.load import Wrong
@@ -41,12 +42,8 @@ def start(folder: Path) -> tuple[OwnServer, str]:
     return OwnServer([program, "-c", str(configuration)], folder / "nats.log", lambda: create_bucket(port)), str(port)
 
 
-def _connected(port: int) -> "NatsTalk":
-    return NatsTalk(str(port), 0)
-
-
 def create_bucket(port: int) -> None:
-    talk = _connected(port)
+    talk = connect(str(port), 0)
     body = json.dumps(STREAM).encode()
     talk.sock.sendall(b"PUB $JS.API.STREAM.CREATE.KV_bench _INBOX.0 %d\r\n%s\r\n" % (len(body), body))
     made = read_until(talk.sock, lambda data: data.count(b"\r\n") >= 2)
@@ -55,23 +52,29 @@ def create_bucket(port: int) -> None:
         raise ValueError(made.decode())
 
 
-class NatsTalk:
+def connect(address: str, number: int) -> "NatsTalk":
     """Args: address: its port. number: of the client."""
+    talk = NatsTalk(tcp(int(address)), number)
+    read_until(talk.sock, lambda data: data.endswith(b"\r\n"))  # INFO
+    talk.sock.sendall(
+        b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"bench",'
+        b'"version":"1","protocol":0}\r\nSUB _INBOX.%d 1\r\nPING\r\n' % number
+    )
+    read_until(talk.sock, lambda data: data.endswith(b"PONG\r\n"))
+    return talk
 
-    def __init__(self, address: str, number: int) -> None:
-        self.sock = tcp(int(address))
+
+class NatsTalk:
+    """Args: sock: connected and subscribed to `_INBOX.number`."""
+
+    def __init__(self, sock: socket.socket, number: int) -> None:
+        self.sock = sock
         self.pairs = 0
         self._number = number
         self._key, self._answer_to = b"$KV.bench.lock-%d" % number, b"_INBOX.%d" % number
         self._holds = False
         self._last = 0
         self._heard = b""
-        read_until(self.sock, lambda data: data.endswith(b"\r\n"))  # INFO
-        self.sock.sendall(
-            b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"bench",'
-            b'"version":"1","protocol":0}\r\nSUB %s 1\r\nPING\r\n' % self._answer_to
-        )
-        read_until(self.sock, lambda data: data.endswith(b"PONG\r\n"))
 
     def take(self) -> bytes:
         return self._publish(b"", b"holder-%d" % self._number)

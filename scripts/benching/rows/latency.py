@@ -7,6 +7,7 @@ from functools import partial
 
 from scripts.benching.bench import Bench, medians
 from scripts.benching.bus_talk import BusTalk, read_line
+from scripts.benching.process_cost import cost_of
 from scripts.benching.result import Row, Target
 
 TARGET = Target(2.0, "ratio", True, "≤ 2.0 × (fdatasync + echo)")
@@ -18,17 +19,20 @@ def measure(bench: Bench) -> list[Row]:
     with bench.bus() as bus:
         for number in range(bench.rounds):
             talk = BusTalk(bus.socket, f"solo{number}", "machine/solo")  # a name has a rate of its own
+            before = cost_of(bus.pid).cpu_us
             took: dict[str, list[float]] = {name: [] for name in ("sync", "echo", "both", "granted", "released")}
             parts: dict[str, Callable[[], float]] = {
                 "sync": floors.sync_ms, "echo": floors.echo_ms, "both": floors.both_ms,
                 "granted": partial(exchange_ms, talk, talk.take()),
                 "released": partial(exchange_ms, talk, talk.give()),
             }  # fmt: skip
-            for _ in range(50 if bench.quick else 200):
+            for _ in range(20 if bench.quick else 200):
                 for name, part in parts.items():
                     took[name].append(part())
             talk.sock.close()
+            cpu_us = (cost_of(bus.pid).cpu_us - before) / len(took["both"])
             rounds.append({name: statistics.median(each) for name, each in took.items()})
+            rounds[-1]["cpu"] = cpu_us
             rounds[-1]["ratio"] = rounds[-1]["granted"] / rounds[-1]["both"]
     found = medians(rounds)
     return [
@@ -37,7 +41,7 @@ def measure(bench: Bench) -> list[Row]:
             "one fdatasync of 256 bytes + one echo, the same socket, the same loop", found["ratio"], TARGET,
             {
                 "fdatasync alone, ms": found["sync"], "echo alone, ms": found["echo"],
-                "RELEASE → RELEASED, ms": found["released"],
+                "RELEASE → RELEASED, ms": found["released"], "supervisor's CPU a pair, µs": found["cpu"],
             },
         )
     ]  # fmt: skip

@@ -13,7 +13,7 @@ def measure(bench: Bench) -> list[Row]:
     with bench.bus() as bus:
         words = [BUS, "--as", "bench", "send", "coordinator", "STATUS machine/none"]
         process_ms(words, bus.environment)  # its modules are compiled
-        for _ in range(5 if bench.quick else 6 * bench.rounds):
+        for _ in range(3 if bench.quick else 6 * bench.rounds):
             ours, bare = process_ms(words, bus.environment), bench.floors.bare_ms()
             rounds.append({"ours": ours, "bare": bare, "ratio": ours / bare})
     found = medians(rounds)
