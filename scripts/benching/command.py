@@ -1,6 +1,6 @@
 """The command: which rows, how long, where the results go.
 
-scripts/bench                        every row, as a table: about seven minutes on a quiet machine
+scripts/bench                        every row, as a table: about five minutes on a quiet machine
 scripts/bench --quick --rows pairs   does it work?
 scripts/bench pairs                  64 clients alone, with what a pair costs: for work on the hot path
 """
@@ -52,6 +52,9 @@ def main(words: Sequence[str]) -> int:
     except (Usage, Failed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 64 if isinstance(error, Usage) else 1
+    except KeyboardInterrupt:
+        print("bench: stopped; what it had started has ended", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -22,8 +22,9 @@ class Helper:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, BENCH, *self._words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, BENCH, *self._words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            start_new_session=True,  # Ctrl-C is ours to hear
+        )  # fmt: skip
         try:
             self._answer()
         except BaseException:

@@ -31,7 +31,11 @@ class OwnBus:
         return str(self.home / "bus.sock")
 
     def __enter__(self) -> Self:
-        self.up()
+        try:
+            self.up()
+        except BaseException:
+            self.say("down", check=False)
+            raise
         return self
 
     def __exit__(

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 from scripts.benching import journal_maker
 from scripts.benching.bus_talk import read_line
 from scripts.benching.fixed_talk import FixedTalk
-from scripts.benching.handover_talk import Turns
+from scripts.benching.handover_talk import RESOURCE, Turns
 from scripts.benching.load import Wrong, drive
 from scripts.benching.others import etcd, nats
 from scripts.benching.rows.one_lock import count_handovers
@@ -20,9 +21,11 @@ from scripts.benching.rows.one_lock import count_handovers
 from interlock.adapters.sqlite import SqliteStore
 from interlock.adapters.system_clock import SystemClock
 from interlock.coordinator.journal import Journal
-from interlock.coordinator.records import CameUp, Entry
+from interlock.coordinator.records import CameUp, Entry, Record, encode
 from interlock.coordinator.world import REGISTRY, SUPERVISOR
 from interlock.protocol.registry import Agent, AgentJoined, Registry, evolve
+from interlock.protocol.resource_events import HoldGranted, HoldReleased, Requested
+from interlock.protocol.resource_state import Ticket
 
 Answer = Callable[[bytes], bytes]
 
@@ -157,7 +160,34 @@ def test_a_made_journal_is_one_that_the_real_replay_takes(tmp_path: Path, monkey
     index, seq, snapshot_at = anyio.run(replay)
     assert index == 301
     assert index - snapshot_at == 63, "one record before the next snapshot is due"
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("SELECT count(*), max(last_seq) FROM record").fetchone() == (301, seq)
-    connection.close()
-    assert count_handovers(database) == (0, 0), "nobody waited for the one lock"
+
+
+def test_hand_overs_are_counted_in_the_journal_and_those_that_one_record_holds(tmp_path: Path) -> None:
+    def asks(agent: str) -> Requested:
+        return Requested(agent, Ticket(agent, agent, 1, 1, "-", "", RESOURCE, 0))
+
+    def has(agent: str) -> HoldGranted:
+        return HoldGranted(agent, "", agent, 1, 0)
+
+    def gives(agent: str) -> HoldReleased:
+        return HoldReleased(agent, "", 1, "released", 0)
+
+    rows = [
+        (asks("a"), has("a")),  # it was free
+        (asks("b"),),
+        (gives("a"), has("b")),  # one record
+        (asks("c"),),
+        (gives("b"),),
+        (has("c"),),  # two
+        (gives("c"),),  # nobody waits
+        (asks("a"), has("a")),
+    ]
+    database = tmp_path / "bus.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TABLE record (idx INTEGER PRIMARY KEY, body BLOB)")
+        for index, events in enumerate(rows, start=1):
+            record = Record(index, 1, "", 0, 1, (Entry(RESOURCE, events), Entry("machine/other", events)))
+            connection.execute("INSERT INTO record VALUES (?, ?)", (index, encode(record)))
+    assert count_handovers(database) == (2, 1)

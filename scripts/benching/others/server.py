@@ -30,8 +30,9 @@ class OwnServer:
     def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._log.parent, user=self._user
-            )
+                self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._log.parent, user=self._user,
+                start_new_session=True,  # Ctrl-C is ours to hear
+            )  # fmt: skip
         try:
             self._wait()
         except BaseException:
