@@ -114,10 +114,10 @@ def _panel(panel: Panel, left: float, top: float) -> str:
         )
     out.append(_line("line", [(x_at(x), y_at(y)) for x, y in panel.points]))
     for x, y in panel.points:
-        anchor = "end" if x == xs[-1] and len(xs) > 1 else "middle"
+        anchor = "start" if x == xs[0] else "end" if x == xs[-1] else "middle"
         out.append(f'<circle class="dot" cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="3.5"/>')
         out.append(
-            f'<text class="value" x="{x_at(x):.1f}" y="{y_at(y) - 8:.1f}" text-anchor="{anchor}">{figure(y)}</text>'
+            f'<text class="value" x="{x_at(x):.1f}" y="{y_at(y) + 17:.1f}" text-anchor="{anchor}">{figure(y)}</text>'
         )
     return "".join(f"  {each}\n" for each in out)
 

@@ -1,6 +1,6 @@
 """The command: which rows, how long, where the results go.
 
-scripts/bench                        every row, as a table: about five minutes on a quiet machine
+scripts/bench                        every row, as a table: under ten minutes on a quiet machine
 scripts/bench --quick --rows pairs   does it work?
 scripts/bench pairs                  64 clients alone, with what a pair costs: for work on the hot path
 """
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", default="", metavar="FILE", help="write the results there; -: to standard output")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md and docs/performance.svg")
     parser.add_argument("--from", dest="results", default="", metavar="FILE", help="results of --json, nothing is run")
-    parser.add_argument("--folder", default=None, metavar="DIR", help="where to work: the disk there is measured")
+    parser.add_argument("--folder", default=None, metavar="DIR", help="where to work (1 GB): its disk is measured")
     return parser
 
 
@@ -118,6 +118,7 @@ def _run(given: argparse.Namespace, names: Sequence[str], others: Sequence[str])
     with tempfile.TemporaryDirectory(prefix="ilb-", dir=given.folder) as place:
         folder = Path(place)
         machine = describe(folder)
+        machine["run"] = "quick: few short rounds, small sizes" if given.quick else "whole"
         if machine["file system"] in {"tmpfs", "ramfs"}:
             _say(f"{folder} is in memory, where nothing is durable: choose a disk with --folder")
         with Floors(folder) as floors:

@@ -9,6 +9,7 @@ record before the next snapshot was due. SQLite is told not to wait for the disk
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from interlock.protocol.resource_commands import Mail
 
 APPEND = "INSERT INTO record (idx, first_seq, last_seq, at_ms, hash, body) VALUES (?, ?, ?, ?, ?, ?)"
 SAVE = "INSERT OR REPLACE INTO snapshot (one, idx, hash, body) VALUES (1, ?, ?, ?)"
+ROWS_AT_ONCE = 4_096
 RESOURCES = 64  # that are taken in turn
 Line = tuple[int, int, int, int, bytes, bytes]
 
@@ -44,10 +46,12 @@ def lengthen(database: Path, rows: int, agent: str) -> None:
                 if line[0] == max(snapshot_at, 1) or (line[0] == rows and not saved[0]):
                     saved = (line[0], line[4], msgspec.json.encode(world))
 
-        connection.execute("BEGIN")
-        connection.executemany(APPEND, lines())
+        every = lines()
+        while some := list(islice(every, ROWS_AT_ONCE)):  # the log beside the file stays short
+            connection.execute("BEGIN")
+            connection.executemany(APPEND, some)
+            connection.execute("COMMIT")
         connection.execute(SAVE, saved)
-        connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
