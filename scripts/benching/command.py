@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,8 @@ def _bench(given: argparse.Namespace) -> int:
     show(rows, Console(file=out, width=None if out.isatty() else WIDTH))
     if given.json == "-":
         print(json.dumps(found, indent=1, ensure_ascii=False))
-    elif given.json:
-        Path(given.json).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    else:
+        _keep(found, given.json)
     if given.page:
         for written in page.write(found["machine"], rows):
             print(f"written: {written}", file=sys.stderr)
@@ -115,6 +115,7 @@ def _run(given: argparse.Namespace, names: Sequence[str], others: Sequence[str])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     raise_file_limit()
     rows: list[Row] = []
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="ilb-", dir=given.folder) as place:
         folder = Path(place)
         machine = describe(folder)
@@ -123,12 +124,20 @@ def _run(given: argparse.Namespace, names: Sequence[str], others: Sequence[str])
             _say(f"{folder} is in memory, where nothing is durable: choose a disk with --folder")
         with Floors(folder) as floors:
             bench = Bench(folder, floors, given.quick, _say)
-            for name in names:
-                _say(f"{name} …")
-                rows += measured(name, partial(ROWS[name], bench))
+            asked: list[tuple[str, Callable[[], list[Row]]]] = [(name, partial(ROWS[name], bench)) for name in names]
             if others:
-                rows += measured("against", partial(against.measure, bench, others))
-    return {"machine": machine, "quick": given.quick, "rows": [row.as_json() for row in rows]}
+                asked.append(("against", partial(against.measure, bench, others)))
+            for name, measure in asked:
+                _say(f"{name} …")
+                rows += measured(name, measure)
+                found = {"machine": machine, "quick": given.quick, "rows": [row.as_json() for row in rows]}
+                _keep(found, given.json)  # after each: whoever stops it has what it came to
+    return found
+
+
+def _keep(found: dict[str, Any], file: str) -> None:
+    if file and file != "-":
+        Path(file).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def _say(text: str) -> None:

@@ -35,7 +35,8 @@ def start(folder: Path) -> tuple[OwnServer, str]:
         if user is None:
             raise NotInstalled(f"{INSTALL}; it does not run as root, and there is no user postgres or nobody")
         shutil.chown(own, user)
-        folder.chmod(0o711)  # so that this user comes through to its own folder
+        for above in (folder, folder.parent):  # the scratch folders: this user comes through them to its own
+            above.chmod(0o711)
     made = subprocess.run(
         [str(Path(program).with_name("initdb")), "-D", str(own / "data"), "-U", USER, "-A", "trust", "-E", "UTF8"],
         user=user, cwd=own, capture_output=True, text=True, check=False,
