@@ -154,6 +154,7 @@ def test_what_a_process_costs_is_read_of_all_its_threads() -> None:
     assert cost.wakes > 0
 
 
+@pytest.mark.slow
 def test_two_rows_through_the_command_with_a_server_that_is_not_there(tmp_path: Path) -> None:
     nothing = tmp_path / "empty"
     nothing.mkdir()
