@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 STAGE = ROOT / ".site"
 SITE = ROOT / "site"
+TOP = ("index", "performance")  # pages of no section
 # The order of the site. A folder's pages that are not named here follow in the order of their file names.
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Guide": (
@@ -93,7 +94,7 @@ def places() -> dict[Path, str]:
 def navigation() -> dict[str, list[str]]:
     """The pages of each section, in order. A section without a page is left out."""
     every = set(places().values())
-    sections: dict[str, list[str]] = {"": ["index.md"]}
+    sections: dict[str, list[str]] = {"": [f"{name}.md" for name in TOP if f"{name}.md" in every]}
     for title, (folder, first) in SECTIONS.items():
         inside = sorted(place for place in every if place.startswith(f"{folder}/"))
         named = [f"{folder}/{name}.md" for name in first if f"{folder}/{name}.md" in every]

@@ -25,6 +25,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(ROOT).as_posix() for page in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 TROUBLE = DOCS / "operations" / "troubleshooting.md"
 BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+CHARTS = {"performance.svg"}  # pictures that are no terminals
 GENERATED = "<!-- Made by scripts/docs.py"
 
 
@@ -220,7 +221,7 @@ def test_a_picture_shows_commands_that_exist_and_fetches_nothing(picture: str) -
     assert "/tmp" not in text
     assert str(Path.home()) not in text
     shown = set(re.findall(r">bus (?:--as \w+ )?([a-z]+)", text))
-    assert shown
+    assert shown or picture in CHARTS
     assert shown <= set(reference.verbs())
 
 
