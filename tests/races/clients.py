@@ -4,6 +4,7 @@ Each takes rounds until there are none left: it says that it asks, gets what it 
 leaves, and gives it back. All of that goes into the notes, which `checker.py` reads. One that is told no asks again.
 """
 
+import errno
 import json
 import os
 import random
@@ -13,8 +14,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.races.processes import call
+from tests.fixtures.sandboxed import deny
+from tests.races.processes import Ended, call
 
+SERVER = "machine/web"
 NOT_YET, LOST, UNAVAILABLE, BUS_FAILED = 75, 77, 69, 125
 INSIDE_S = 0.01  # at most
 POLL_S = 0.02  # of a file-only agent, that has nothing but its eyes
@@ -44,6 +47,7 @@ class Client:
         self.name = name
         self.chance = random.Random(f"{race.seed} {name}")
         self._notes = os.open(race.notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._confine: Callable[[], object] = lambda: None  # done first in each command's process
         self._fence = 0  # of its last grant: a letter may tell of one that is over
         os.environ.update(BUS_AGENT=name, BUS_HOME=str(race.home))
 
@@ -75,6 +79,24 @@ class Client:
 
     def join_with_folder(self) -> None:
         self._surely(["join", "--pid", str(os.getpid()), "--files"])
+
+    def join_in_sandbox(self) -> None:
+        """Its commands may not use Unix sockets: they go through files."""
+        self.join()
+        self._confine = lambda: deny("socket", errno.EPERM)
+
+    def serve(self, key: str) -> None:
+        """A server, from one of two worktrees, so that it is handed over most of the time."""
+        del key
+        place = self.race.home.parent / self.chance.choice(["w1", "w2"])
+        self._step_by_step(SERVER, ["request", SERVER, "--worktree", str(place), "--wait", "60s", "--json"])
+
+    def talk(self, key: str) -> None:
+        """Messages to itself and to another agent, some read and some not."""
+        del key
+        other = f"c{self.chance.randrange(8)}"
+        self._call(["send", self.chance.choice([self.name, other]), "a word", "--as", self.name])
+        self._call(["inbox"])
 
     def run(self, key: str) -> None:
         """`bus run`: the section is a command; its wrapper's death is the end of it."""
@@ -130,9 +152,9 @@ class Client:
         code = UNAVAILABLE
         for _ in range(TRIES_MAX):
             self.ask(key)
-            code, said, _ = call(words)
+            code, said, _ = self._call(words)
             while code == NOT_YET:
-                code, said, _ = call(["wait", key, "--timeout", "5s", "--json"])
+                code, said, _ = self._call(["wait", key, "--timeout", "5s", "--json"])
             if code == 0:
                 body = json.loads(said.splitlines()[-1])["body"]
                 self.inside(key, body.get("unit", ""), body["fence"])
@@ -144,10 +166,13 @@ class Client:
     def said_no(self, why: str) -> None:
         os.write(2, f"{self.name} was told: {why}\n".encode())
 
+    def _call(self, words: list[str]) -> Ended:
+        return call(words, first=self._confine)
+
     def _surely(self, words: list[str], done: Collection[int] = (0,)) -> None:
         """A command that is killed is given again."""
         for _ in range(TRIES_MAX):
-            if (code := call(words).code) in done:
+            if (code := self._call(words).code) in done:
                 return
             self.said_no(f"{words[0]} {code}")
         raise AssertionError(f"{self.name} could not {words[0]}")
@@ -181,4 +206,7 @@ KINDS: dict[str, tuple[Callable[[Client], None], Callable[[Client, str], None]]]
     "wait": (Client.join, Client.wait),
     "hold": (lambda _: None, Client.hold),
     "files": (Client.join_with_folder, Client.files),
+    "sandbox": (Client.join_in_sandbox, Client.request),
+    "server": (Client.join, Client.serve),
+    "talk": (Client.join, Client.talk),
 }

@@ -17,7 +17,7 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 from tests.races import checker
@@ -61,6 +61,10 @@ class Outcome(NamedTuple):
 class Race:
     """Args: folder: empty, of its own, short. clients: how many at once. rounds: of all. calm: no trouble at all."""
 
+    mix: tuple[str, ...] = MIX
+    trouble_s: tuple[float, float] = TROUBLE_S
+    kills_supervisor = True
+
     def __init__(self, folder: Path, clients: int, rounds: int, seed: int, *, calm: bool = False) -> None:
         self._home = folder / "bus"
         self._home.mkdir(mode=0o700)
@@ -70,13 +74,14 @@ class Race:
         self._chance = random.Random(seed)
         self._clients = clients
         self._calm = calm
-        reading, writing = os.pipe()
-        os.write(writing, b"." * rounds)
-        os.close(writing)
+        reading, self._feed = os.pipe()
+        os.write(self._feed, b"." * rounds)
         self._given = Given(self._home, folder / "notes", (LOCK, LOCK, POOL), reading, seed)
         self._running: dict[int, int] = {}  # pid → which client
         self._lives: Counter[int] = Counter()
+        self._pids: dict[str, int] = {}  # agent → its process
         self._killed: set[int] = set()
+        self._trouble_at = 0.0
         self._resume: list[tuple[float, int, psutil.Process]] = []  # SIGCONT at that time
         self._trouble: Counter[str] = Counter()
         self._broken: list[str] = []
@@ -84,16 +89,13 @@ class Race:
     def run(self) -> Outcome:
         """To its end. Everything of it is gone then."""
         begun, cpu = time.monotonic(), _cpu_s()
-        for name in [name for name in os.environ if name.startswith("BUS_")]:
-            del os.environ[name]
-        os.environ["BUS_HOME"] = str(self._home)
-        os.chdir(self._home.parent)
-        warm()
+        self._prepare()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:
             call(["up"], err=self._err)
             for number in range(self._clients):
                 self._start(number)
+            os.close(self._feed)
             self._play(begun + END_S)
             self._ends_free()
             log = [json.loads(line) for line in call(["tail", "--json", "--since", "0"]).said.splitlines()]
@@ -111,30 +113,51 @@ class Race:
             _cpu_s() - cpu, [line for line in said if " was told: " in line], self._left(),
         )  # fmt: skip
 
+    def _prepare(self) -> None:
+        """This process becomes one that only knows this bus, and has all imported."""
+        for name in [name for name in os.environ if name.startswith("BUS_")]:
+            del os.environ[name]
+        os.environ["BUS_HOME"] = str(self._home)
+        os.chdir(self._home.parent)
+        warm()
+
     # --- clients ------------------------------------------------------------------------------
+    def _name(self, number: int) -> str:
+        return f"c{number}.{self._lives[number]}"
+
     def _start(self, number: int) -> None:
         """A client; after its death its successor, which is another agent."""
         self._lives[number] += 1
-        name, kind = f"c{number}.{self._lives[number]}", MIX[number % len(MIX)]
-        self._running[fork(lambda: Client(self._given, name).play(kind), err=self._err)] = number
+        name, kind = self._name(number), self.mix[number % len(self.mix)]
+
+        def play() -> int:
+            with contextlib.suppress(OSError):
+                os.close(self._feed)  # else the rounds would never end
+            return Client(self._given, name).play(kind)
+
+        pid = self._pids[name] = fork(play, err=self._err)
+        self._running[pid] = number
 
     def _play(self, until: float) -> None:
-        trouble_at = time.monotonic()
         while self._running:
-            now = time.monotonic()
-            if now > until:
-                waiting = [f"c{number}.{self._lives[number]}" for number in self._running.values()]
-                self._broken.append(f"{', '.join(sorted(waiting))} had no end after {END_S:g} s")
+            if time.monotonic() > until:
+                waiting = sorted(map(self._name, self._running.values()))
+                self._broken.append(f"{', '.join(waiting)} had no end:\n{call(['status']).said}{call(['agents']).said}")
                 return
-            if now >= trouble_at:
-                trouble_at = now + self._chance.uniform(*TROUBLE_S)
-                if not self._calm:
-                    self._make_trouble(now)
-            while self._resume and self._resume[0][0] <= now:
-                _signal(heapq.heappop(self._resume)[2], signal.SIGCONT)
-            next_at = min([trouble_at, *(at for at, _, _ in self._resume[:1])])
-            signal.sigtimedwait({signal.SIGCHLD}, max(0.0, next_at - time.monotonic()))
-            self._reap()
+            self._turn()
+
+    def _turn(self) -> None:
+        """Make the trouble that is due, let go on who was stopped for long enough, see who has ended; wait for more."""
+        now = time.monotonic()
+        if now >= self._trouble_at:
+            self._trouble_at = now + self._chance.uniform(*self.trouble_s)
+            if not self._calm:
+                self._make_trouble(now)
+        while self._resume and self._resume[0][0] <= now:
+            _signal(heapq.heappop(self._resume)[2], signal.SIGCONT)
+        next_at = min([self._trouble_at, *(at for at, _, _ in self._resume[:1])])
+        signal.sigtimedwait({signal.SIGCHLD}, max(0.0, next_at - time.monotonic()))
+        self._reap()
 
     def _reap(self) -> None:
         while self._running:
@@ -148,13 +171,13 @@ class Race:
             if code == -signal.SIGKILL and pid in self._killed:
                 self._start(number)
             elif code:
-                self._broken.append(f"client c{number}.{self._lives[number]} (pid {pid}) ended with {code}")
+                self._broken.append(f"client {self._name(number)} (pid {pid}) ended with {code}")
 
     # --- trouble ------------------------------------------------------------------------------
     def _make_trouble(self, now: float) -> None:
         what, supervisor = self._chance.random(), self._supervisor()
         client = psutil.Process(self._chance.choice(list(self._running)))
-        if what < 0.015 and supervisor is not None:
+        if what < 0.015 and supervisor is not None and self.kills_supervisor:
             self._count("supervisor killed", _signal(supervisor, signal.SIGKILL))
         elif what < 0.04 and supervisor is not None:
             self._pause("supervisor paused", supervisor, now + self._chance.uniform(0, 0.5))
@@ -216,13 +239,18 @@ class Race:
             if call(words, err=self._err).code:
                 self._broken.append(f"{key} did not become free: {call(['status', key]).said}")
             row = json.loads(call(["status", key, "--json"]).said)["resources"][0]
-            if row["queue"] or row["state"] != "free":
-                self._broken.append(f"{key} is {row['state']}, and there wait {row['queue']}")
+            waits = [each for each in row["queue"] if not self._is_dead_and_absent(each)]
+            if waits or row["state"] != "free":
+                self._broken.append(f"{key} is {row['state']}, and there wait {waits}")
+
+    def _is_dead_and_absent(self, waiter: dict[str, Any]) -> bool:
+        """What it asked for came to the bus after its death: it counts as unknown, and is passed over for ever."""
+        return bool(waiter.get("absent")) and self._pids.get(waiter["agent"]) in self._killed
 
     def _stop_all(self) -> None:
         for _, _, process in self._resume:
             _signal(process, signal.SIGCONT)
-        for pid in self._running:
+        for pid in self._running:  # where it broke: else there are none
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         call(["down", "--stop-servers"])

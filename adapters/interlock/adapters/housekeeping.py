@@ -1,4 +1,4 @@
-"""Housekeeping: what launches that are long over have left behind in a home. Done at a supervisor's start, and daily."""
+"""Housekeeping: what launches that are long over have left in a home. Done at a supervisor's start, and daily."""
 
 import contextlib
 import os
