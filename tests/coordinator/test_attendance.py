@@ -195,3 +195,18 @@ async def test_the_secret_is_in_no_event(bus: Bus) -> None:
     async with bus.running():
         await program(bus, "a", "secret-1")
         assert all(b"secret-1" not in row.body for row in bus.store.durable)
+
+
+async def test_who_is_gone_is_not_looked_up_any_more(bus: Bus) -> None:
+    """Else each name that ever waited stays in memory; it was struck off only when it was heard of again."""
+    async with bus.running():
+        holder = bus.client("holder")
+        await holder.ask(f"REQUEST {KEY} - x")
+        for number in range(20):
+            waiter = bus.client(f"guest-{number}")
+            await waiter.ask(f"REQUEST {KEY} - y")
+            await waiter.ask(f"REQUEST machine/own-{number} - z")
+            await waiter.ask({"type": "LEAVE"}, to="supervisor")
+        await bus.supervisor.dispatcher.quiet()
+        counts = bus.supervisor.counts()
+        assert (counts["agents"], counts["agents here"], counts["agents with resources"]) == (21, 1, 1)
