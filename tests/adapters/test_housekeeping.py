@@ -65,7 +65,7 @@ async def test_a_supervisor_that_runs_for_long_sweeps_again(tmp_path: Path) -> N
         for name in ("first-1-abcdef.log", "second-1-abcdef.log"):  # the second one is a later round's
             old, live = made(home, name, days_old=40), made(home, "live-2-abcdef.log", days_old=40)
             with anyio.fail_after(30):
-                while old.exists():  # noqa: ASYNC110 - a directory tells nobody
-                    await anyio.sleep(0.001)
+                while old.exists():  # noqa: ASYNC110 - it polls
+                    await anyio.sleep(0.001)  # polls: a directory tells nobody
             assert live.exists()
         tasks.cancel_scope.cancel()

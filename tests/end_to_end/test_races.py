@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.end_to_end.conftest import Home
@@ -20,8 +20,8 @@ class Said(NamedTuple):
     text: str
 
     @property
-    def json(self) -> dict[str, object]:
-        said: dict[str, object] = json.loads(self.text)
+    def json(self) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(self.text)
         return said
 
 
@@ -55,7 +55,7 @@ def test_of_many_that_ask_at_once_one_is_granted_and_each_other_has_its_own_plac
     # then
     assert sorted(said.code for said in answers) == [0] + [75] * 29, answers
     bodies = [said.json["body"] for said in answers]
-    assert sorted(body.get("position", 0) for body in bodies) == list(range(30))  # type: ignore[attr-defined]
+    assert sorted(body.get("position", 0) for body in bodies) == list(range(30))
     assert the_only_supervisor(bus) == bus.supervisor()
 
 

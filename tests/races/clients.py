@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import random
+import select
 import shlex
 import time
 from collections.abc import Callable, Collection
@@ -69,7 +70,7 @@ class Client:
     def inside(self, key: str, unit: str, fence: int) -> None:
         """The critical section."""
         self.note("enter", key, unit or "-", fence, self.name, os.getpid())
-        time.sleep(self.chance.uniform(0, INSIDE_S))
+        select.select([], [], [], self.chance.uniform(0, INSIDE_S))  # what it does there takes a moment
         self.note("leave", key, unit or "-", fence, self.name, os.getpid())
 
     # --- the kinds ----------------------------------------------------------------------------
@@ -197,7 +198,7 @@ class Client:
                     if kind == "RELEASED":
                         return body
                     self._post(folder, f"REQUEST {key} - a race, 1m\n")
-            time.sleep(POLL_S)
+            time.sleep(POLL_S)  # polls: a file-only agent has nothing else
 
 
 KINDS: dict[str, tuple[Callable[[Client], None], Callable[[Client, str], None]]] = {

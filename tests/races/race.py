@@ -30,15 +30,14 @@ LOCK, POOL = "machine/lock", "machine/pool"
 UNITS = {LOCK: ("",), POOL: ("0", "1", "2")}
 CONFIG = """[bus]
 poll_every = "2s"
-claim = "20s"
+claim = "5s"
 [resources.lock]
 [resources.pool]
 units = ["0", "1", "2"]
 """
 MIX = ("run", "request", "hold", "files", "wait", "hold", "request", "hold")  # client N is the N-th, and so on
 TROUBLE_S = (0.03, 0.15)  # between two troubles
-UNHEARD_S = 2.0  # a supervisor that was killed while only file-only agents are left: somebody looks in
-END_S = 300.0  # nobody may take so long
+END_S = 900.0  # nobody may take so long
 
 
 class Outcome(NamedTuple):
