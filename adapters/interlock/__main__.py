@@ -2,7 +2,7 @@
 
 import sys
 
-from interlock.adapters.cli.entry import main
+from interlock.adapters.cli.program import main
 
 if __name__ == "__main__":
     sys.exit(main())

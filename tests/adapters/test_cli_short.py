@@ -1,6 +1,7 @@
 """The short way: what agents call at every turn. It imports little, loses nothing, and changes no byte of a message."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ SLOW = {"typer", "anyio", "msgspec", "psutil", "rich", "aiosqlite", "structlog",
 DEAR = {"typing", "dataclasses", "pathlib", "subprocess", "uuid", "datetime", "inspect", "logging"}
 ALLOWED_OF_OURS = {
     "interlock", "interlock.adapters", "interlock.adapters.homes", "interlock.adapters.cli",
-    "interlock.adapters.cli.entry", "interlock.adapters.cli.options", "interlock.adapters.cli.short",
+    "interlock.adapters.cli.program", "interlock.adapters.cli.entry",
+    "interlock.adapters.cli.options", "interlock.adapters.cli.short",
     "interlock.adapters.cli.connection",
 }  # fmt: skip
 HARD = (
@@ -299,3 +301,25 @@ def test_waiting_for_mail_ends_with_the_mail(bus: Bus) -> None:
     # then
     assert "at last" in waiting.end().out
     assert bus("inbox", "--wait", "50ms", agent="wendy").code == 0
+
+
+@pytest.mark.parametrize("module", ["interlock.adapters.cli.entry", "interlock.adapters.cli.options", "socket"])
+def test_ctrl_c_before_it_has_begun_shows_no_traceback(bus: Bus, module: str) -> None:
+    """The signal comes while that module is imported: first nobody is there yet to catch it, later `main` is."""
+    program = f"""
+import os, signal, sys
+class AtImport:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, AtImport())
+sys.argv = ["bus", "inbox", "--as", "early"]
+from interlock.adapters.cli.program import main
+sys.exit(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=WAIT_S, check=False, env=bus.environment,
+        stdin=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert done.returncode in {-signal.SIGINT, 130}

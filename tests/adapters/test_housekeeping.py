@@ -1,9 +1,13 @@
 """Housekeeping: old leftovers go, and nothing that anybody may still ask for."""
 
 import os
+from functools import partial
 from pathlib import Path
 
-from interlock.adapters.housekeeping import sweep
+import anyio
+import pytest
+
+from interlock.adapters.housekeeping import keep_house, sweep
 from interlock.adapters.paths import Home
 from interlock.coordinator.world import World
 from interlock.protocol.definition import ServerDefinition
@@ -44,7 +48,24 @@ def test_old_leftovers_go_and_what_is_known_or_new_stays(tmp_path: Path) -> None
     os.utime(outside, (0, 0))
     (home.logs / "link-5-abcdef.log").symlink_to(outside)
 
-    assert sweep(home, world, 30 * DAY_MS) == 2
+    assert sweep(home, world.launches(), 30 * DAY_MS) == 2
 
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in [*stays, outside])
+
+
+@pytest.mark.anyio
+async def test_a_supervisor_that_runs_for_long_sweeps_again(tmp_path: Path) -> None:
+    """Else the logs of months of servers stay until its next start."""
+    home = Home(tmp_path / "home")
+    home.create()
+    known = {"live-2-abcdef"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(keep_house, home, lambda: known, lambda: 30 * DAY_MS, every_s=0.001))
+        for name in ("first-1-abcdef.log", "second-1-abcdef.log"):  # the second one is a later round's
+            old, live = made(home, name, days_old=40), made(home, "live-2-abcdef.log", days_old=40)
+            with anyio.fail_after(30):
+                while old.exists():  # noqa: ASYNC110 - it polls
+                    await anyio.sleep(0.001)  # polls: a directory tells nobody
+            assert live.exists()
+        tasks.cancel_scope.cancel()

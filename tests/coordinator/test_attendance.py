@@ -207,3 +207,18 @@ async def test_a_program_that_binds_another_process_is_answered_and_stays_connec
             assert (joined["type"], joined["bound_to"]) == ("JOINED", "pid 5")
             assert (await client.ask(f"REQUEST {KEY} - x"))["type"] == "GRANTED"
         assert not client.session.closed.is_set()
+
+
+async def test_who_is_gone_is_not_looked_up_any_more(bus: Bus) -> None:
+    """Else each name that ever waited stays in memory; it was struck off only when it was heard of again."""
+    async with bus.running():
+        holder = bus.client("holder")
+        await holder.ask(f"REQUEST {KEY} - x")
+        for number in range(20):
+            waiter = bus.client(f"guest-{number}")
+            await waiter.ask(f"REQUEST {KEY} - y")
+            await waiter.ask(f"REQUEST machine/own-{number} - z")
+            await waiter.ask({"type": "LEAVE"}, to="supervisor")
+        await bus.supervisor.dispatcher.quiet()
+        counts = bus.supervisor.counts()
+        assert (counts["agents"], counts["agents here"], counts["agents with resources"]) == (21, 1, 1)

@@ -63,6 +63,22 @@ async def test_each_deadline_is_told_once_at_its_time(clock: VirtualClock) -> No
     assert fired.said == [("soon", 1_000), ("late", 5_000)]
 
 
+async def test_what_is_armed_again_and_again_takes_no_more_room(clock: VirtualClock) -> None:
+    """A hold's poll is minutes away, and each hand-over arms it anew: old deadlines must not wait for their time."""
+    fired = Fired(clock)
+    for number in range(10_000):
+        fired.arm("a", 180_000 + number)
+        fired.arm(f"gone-{number}", 180_000)
+        fired.arm(f"gone-{number}", None)
+    assert fired.timer.size() < 1_000
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fired.timer.run)
+        fired.arm("b", 200_000)
+        await anyio.sleep(1_000)
+        tasks.cancel_scope.cancel()
+    assert fired.said == [("a", 189_999), ("b", 200_000)]
+
+
 async def test_the_last_word_about_an_address_counts(clock: VirtualClock) -> None:
     fired = Fired(clock)
     async with anyio.create_task_group() as tasks:

@@ -1,26 +1,47 @@
-"""Housekeeping: what launches that are long over have left behind in a home. Run once at the start of a supervisor."""
+"""Housekeeping: what launches that are long over have left in a home. Done at a supervisor's start, and daily."""
 
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable
+
+import anyio
+import structlog
 
 from interlock.adapters.launches import LAUNCH_NAME
 from interlock.adapters.paths import COPY_PREFIX, Home
 from interlock.adapters.survivors import survivors
 from interlock.adapters.terminals import sweep_windows
-from interlock.coordinator.world import World
 
+log = structlog.get_logger("housekeeping")
+EVERY_S = 24 * 3_600.0
 RESULTS_KEPT_MS = 24 * 3_600_000  # a result that no state refers to any more is evidence for a day
 
 
-def sweep(home: Home, world: World, keep_ms: int) -> int:
+async def keep_house(
+    home: Home, launches: Callable[[], Iterable[str]], keep_ms: Callable[[], int], every_s: float = EVERY_S
+) -> None:
+    """Sweep again and again, in a thread, for a supervisor that runs for months. Never returns.
+
+    Args: launches, keep_ms: as `sweep` has them, asked each time.
+    """
+    while True:
+        await anyio.sleep(every_s)
+        try:
+            removed = await anyio.to_thread.run_sync(sweep, home, set(launches()), keep_ms())
+            log.info("swept", removed=removed)
+        except OSError as error:  # a home that is gone, or full, is somebody else's to notice
+            log.warning("not_swept", why=str(error))
+
+
+def sweep(home: Home, launches: Iterable[str], keep_ms: int) -> int:
     """Remove results, logs and sockets of windows that nothing refers to and that are old. Returns how many.
 
     Args:
-        world: as replayed; what it knows of is left alone.
+        launches: that some state still speaks of: they are left alone.
         keep_ms: how long logs are kept (`[bus] keep`).
     """
-    known, removed = set(world.launches()), 0
+    known, removed = set(launches), 0
     alive = {each.launch for each in survivors(home)}  # nobody knows of it, but only its report tells whose it is
     for folder, suffix, kept_ms in ((home.launches, ".jsonl", RESULTS_KEPT_MS), (home.logs, ".log", keep_ms)):
         before_s = time.time() - kept_ms / 1000

@@ -27,7 +27,7 @@ from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder, living_holder
 from interlock.adapters.home_config import read_config
 from interlock.adapters.home_watch import HomeWatch
-from interlock.adapters.housekeeping import sweep
+from interlock.adapters.housekeeping import keep_house, sweep
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.post_office import PostOffice
@@ -180,7 +180,9 @@ class Service:
                     tasks.start_soon(self._post_office.run)
                     self._say_who(**msgspec.to_builtins(me), socket=str(path))
                     tasks.start_soon(self._hear_signals, supervisor)
-                    swept = sweep(self._home, journal.world, config.keep)
+                    swept = sweep(self._home, journal.world.launches(), config.keep)
+                    launches, keep = journal.world.launches, lambda: supervisor.config.keep
+                    tasks.start_soon(keep_house, self._home, launches, keep)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
                     self._ready()
                     watch.start()

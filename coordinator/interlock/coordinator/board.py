@@ -100,7 +100,9 @@ class Board:
         supervisor = self._supervisor
         frozen, launches = supervisor.dispatcher.frozen(), tuple(supervisor.world.launches())
         problem = supervisor.states.problem
-        return control.Health(self._version, supervisor.pid, supervisor.recovery, frozen, problem, launches)
+        return control.Health(
+            self._version, supervisor.pid, supervisor.recovery, frozen, problem, launches, supervisor.counts()
+        )
 
     def logs(self, session: Session, called: str, unit: str) -> control.LogsReply | Refused:
         """The log of the unit that is named, else of the asker's own, else of the only one that has any."""

@@ -32,6 +32,7 @@ from interlock.protocol.resource_events import (
     Started,
     StepDone,
     StepUndone,
+    TicketCancelled,
 )
 from interlock.protocol.resource_state import Resource
 from interlock.protocol.resource_waiting import next_deadline
@@ -108,6 +109,9 @@ class Consequences:
                 watch_launch(supervisor, address, launch)
             case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
                 self._over(address, agent, fence)
+                self._strike_off(agent)
+            case TicketCancelled(agent):
+                self._strike_off(agent)
             case StepDone(unit, server=server) if server is not None:
                 supervisor.effects.adopt(address, unit, server)
             case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
@@ -123,6 +127,11 @@ class Consequences:
             case AgentLeft(name, incarnation, why):
                 for key in supervisor.resources_of(name):
                     supervisor.tell(key, AgentGone(name, incarnation, why))
+
+    def _strike_off(self, agent: str) -> None:
+        """One that is gone says nothing any more: what it had is not looked up for it again."""
+        if self._supervisor.world.registry.living(agent) is None:
+            self._supervisor.resources_of(agent)
 
     def _over(self, key: str, agent: str, fence: int) -> None:
         """Show whoever follows that a hold has ended, also one that another program of the agent gave back."""

@@ -53,6 +53,10 @@ class Dispatcher:
         self._schedule(actor)
         return True
 
+    def size(self) -> int:
+        """How many actors there are just now."""
+        return len(self._actors)
+
     def frozen(self) -> tuple[str, ...]:
         """The sentences of those actors that failed too often."""
         return tuple(actor.frozen for actor in self._actors.values() if actor.frozen)

@@ -238,6 +238,28 @@ class Supervisor:
         except Exception as error:
             log.error("follow_up_failed", actor=actor.address, exc_info=error)
 
+    def counts(self) -> dict[str, int]:
+        """How much there is of what comes and goes: over a long time each must come back to where it was."""
+        world, agents = self.world, self.world.registry.agents.values()
+        return {
+            "tasks": len(anyio.get_running_tasks()),
+            "sessions": len(self.sessions),
+            "followers": sum(map(len, self.followers.values())),
+            "questions under way": len(self._asking),
+            "runs waiting": len(self.runs),
+            "actors": self.dispatcher.size(),
+            "deadlines": self.timer.size(),
+            "processes watched": self.attendance.size(),
+            "agents": len(agents),
+            "agents here": sum(not each.gone for each in agents),
+            "agents with resources": len(self._involved),
+            "resources": len(world.resources),
+            "resources in use": len(world.resources) - len(world.idle),
+            "unread messages": sum(len(each.unread) for each in world.inboxes.values()),
+            "read messages": sum(len(each.acked) for each in world.inboxes.values()),
+            "message ids": len(world.ids),
+        }
+
     # --- straight helpers -------------------------------------------------------------------
     def _tick(self, address: str) -> None:
         self.tell(address, Expire(self.attendance.here()) if address == REGISTRY else Tick())

@@ -9,6 +9,7 @@ from interlock.coordinator.clock import Clock
 from interlock.protocol.outcome import Deadline
 
 FIRED_AT_ONCE = 64  # many may have waited for the same moment: nobody else waits for all of them
+STALE_MAX = 256  # beside as many again as are armed: what was armed anew leaves the heap long before its time
 
 
 class Timer:
@@ -31,8 +32,15 @@ class Timer:
             return
         self._armed[address] = at_ms
         heapq.heappush(self._heap, (at_ms, address))
+        if len(self._heap) > 2 * len(self._armed) + STALE_MAX:
+            self._heap = [(each_ms, each) for each, each_ms in self._armed.items()]
+            heapq.heapify(self._heap)
         if self._heap[0] == (at_ms, address):
             self._changed.set()
+
+    def size(self) -> int:
+        """How many deadlines are kept, those that were armed anew meanwhile included."""
+        return len(self._heap)
 
     async def run(self) -> None:
         """Sleep until the earliest deadline or a change, for ever. With nothing armed nothing wakes."""

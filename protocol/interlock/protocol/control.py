@@ -301,7 +301,10 @@ class BackedUp(msgspec.Struct, frozen=True, tag="BACKED_UP"):
 
 
 class Health(msgspec.Struct, frozen=True, tag="HEALTH_REPLY"):
-    """`frozen`: actors that failed too often. `state_files`: what of them cannot be written. `launches`: on record."""
+    """`frozen`: actors that failed too often. `state_files`: what of them cannot be written. `launches`: on record.
+
+    `counts`: how much there is of what comes and goes; names are for people, and may change.
+    """
 
     version: str
     pid: int
@@ -309,6 +312,7 @@ class Health(msgspec.Struct, frozen=True, tag="HEALTH_REPLY"):
     frozen: tuple[str, ...]
     state_files: str
     launches: tuple[str, ...]
+    counts: dict[str, int] = {}
 
 
 class GoingDown(msgspec.Struct, frozen=True, tag="GOING_DOWN"):

@@ -4,6 +4,7 @@ bus send | inbox | ack ──▶ short.py        standard library only, one roun
 bus …                  ──▶ app.py          typer owns --help, completion and every other verb
 """
 
+import _signal  # type: ignore[import-not-found]  # as program.py has it
 import sys
 
 from interlock.adapters.cli import options
@@ -16,6 +17,8 @@ def main() -> int:
     """Run one command line and return its exit code."""
     words = sys.argv[1:]
     try:
+        if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:  # see program.py
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         return _run(words)
     except NoOutput as failure:
         return options.fail(failure, as_json=False)
