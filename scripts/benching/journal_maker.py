@@ -12,8 +12,6 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-import msgspec
-
 from interlock.coordinator import records
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.records import Entry, Record
@@ -44,7 +42,7 @@ def lengthen(database: Path, rows: int, agent: str) -> None:
             for line in _rows(world, rows, agent):
                 yield line
                 if line[0] == max(snapshot_at, 1) or (line[0] == rows and not saved[0]):
-                    saved = (line[0], line[4], msgspec.json.encode(world))
+                    saved = (line[0], line[4], world.encode())
 
         every = lines()
         while some := list(islice(every, ROWS_AT_ONCE)):  # the log beside the file stays short
@@ -58,7 +56,7 @@ def lengthen(database: Path, rows: int, agent: str) -> None:
 def _world(connection: sqlite3.Connection) -> World:
     """As the bus left it: it keeps a snapshot when it goes down in order."""
     index, digest, body = connection.execute("SELECT idx, hash, body FROM snapshot").fetchone()
-    world = msgspec.json.decode(body, type=World)
+    world = World.decode(body)
     world.index, world.hash = index, digest.hex()
     return world
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.polling import until_true
 
 from interlock.adapters.housekeeping import keep_house, sweep
 from interlock.adapters.paths import Home
@@ -54,6 +55,10 @@ def test_old_leftovers_go_and_what_is_known_or_new_stays(tmp_path: Path) -> None
     assert all(path.exists() for path in [*stays, outside])
 
 
+def _is_gone(path: Path) -> bool:
+    return not path.exists()
+
+
 @pytest.mark.anyio
 async def test_a_supervisor_that_runs_for_long_sweeps_again(tmp_path: Path) -> None:
     """Else the logs of months of servers stay until its next start."""
@@ -64,8 +69,6 @@ async def test_a_supervisor_that_runs_for_long_sweeps_again(tmp_path: Path) -> N
         tasks.start_soon(partial(keep_house, home, lambda: known, lambda: 30 * DAY_MS, every_s=0.001))
         for name in ("first-1-abcdef.log", "second-1-abcdef.log"):  # the second one is a later round's
             old, live = made(home, name, days_old=40), made(home, "live-2-abcdef.log", days_old=40)
-            with anyio.fail_after(30):
-                while old.exists():  # noqa: ASYNC110 - it polls
-                    await anyio.sleep(0.001)  # polls: a directory tells nobody
+            await until_true(partial(_is_gone, old))
             assert live.exists()
         tasks.cancel_scope.cancel()

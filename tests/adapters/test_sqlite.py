@@ -13,7 +13,7 @@ import anyio
 import pytest
 from tests.polling import WAIT_S
 
-from interlock.adapters import sqlite
+from interlock.adapters import mounts, sqlite
 from interlock.adapters.sqlite import LOG_BYTES_MAX, MIGRATIONS, PRUNE_ROWS, SqliteStore
 from interlock.coordinator.store import NotWritten, Row, Snapshot, Unknown, Unusable
 
@@ -271,10 +271,10 @@ async def test_a_network_file_system_is_refused(path: Path, monkeypatch: pytest.
     line = f"36 35 {device >> 8 & 0xFFF}:{device & 0xFF} / /home rw,noatime shared:1 - nfs4 server:/home rw\n"
     monkeypatch.setattr("os.major", lambda _: device >> 8 & 0xFFF)
     monkeypatch.setattr("os.minor", lambda _: device & 0xFF)
-    monkeypatch.setattr(sqlite, "_mountinfo", lambda: line)
+    monkeypatch.setattr(mounts, "_mountinfo", lambda: line)
     assert "network file system (nfs4)" in await refusal(path)
 
-    monkeypatch.setattr(sqlite, "_mountinfo", lambda: "36 35 0:0 / / rw - nfs4 server:/ rw\nnonsense\n")
+    monkeypatch.setattr(mounts, "_mountinfo", lambda: "36 35 0:0 / / rw - nfs4 server:/ rw\nnonsense\n")
     async with SqliteStore(path):
         pass
 

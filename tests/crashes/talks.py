@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from tests.crashes.faults import Watched
 from tests.end_to_end.playground import WAIT_S, Bus, Event, Running, ends, fetch
+from tests.polling import until
 
 from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options
@@ -60,8 +61,8 @@ class Talk:
         Args:
             again: what is said once more where the disk kept a server from being started: then the ticket has ended.
         """
-        until = time.monotonic() + WAIT_S
-        while time.monotonic() < until:
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
             body = self.question(agent, "WAIT", resource=resource, follow=True)
             if body["type"] == "GRANTED":
                 return body
@@ -102,44 +103,57 @@ class Talk:
         self.close()
         self._open.clear()
 
-    def patiently(self, act: Callable[[], Answer], until_s: float = WAIT_S) -> Answer:
+    def patiently(self, act: Callable[[], Answer]) -> Answer:
         """Do it again for as long as the bus says no with a code that promises that this may help."""
-        until = time.monotonic() + until_s
-        while True:
+        answers: list[Answer] = []
+
+        def once() -> bool:
             try:
-                return act()
+                answers.append(act())
+                return True
             except Failure as failure:
                 self.no.append(f"{failure.exit_code}: {failure}")
-                if failure.exit_code not in PATIENT or time.monotonic() > until:
+                if failure.exit_code not in PATIENT:
                     raise AssertionError(f"a client gave up: {failure.exit_code}: {failure}") from None
             except Lost:
                 self.no.append("the connection was lost")
-                assert time.monotonic() < until, "the connection is lost again and again"
             self.watched.met_by_a_client()
-            time.sleep(AGAIN_S)  # polls: whoever could tell of room is what fails
+            return False
+
+        until(once, lambda: self.no[-1])
+        return answers[0]
 
     def find(self, folder: Path, pattern: str) -> Path:
         """The first such file, once it is there. Whoever waits for files keeps a supervisor running."""
-        until = time.monotonic() + WAIT_S
-        while time.monotonic() < until:
+        found: list[Path] = []
+
+        def there() -> bool:
             with contextlib.suppress(OSError):
-                if found := sorted(folder.glob(pattern)):
-                    return found[0]
-            self.question("nobody", "PING")
-            self.watched.tick()
-            time.sleep(0.02)  # polls: files tell nobody
-        raise AssertionError(f"no {pattern} in {folder}")
+                found.extend(sorted(folder.glob(pattern)))
+            if not found:
+                self._keep_going()
+            return bool(found)
+
+        until(there, lambda: f"{pattern} in {folder}")
+        return found[0]
 
     def is_empty(self, *folders: Path) -> None:
         """All that lay there has been taken."""
-        until = time.monotonic() + WAIT_S
-        while left := [path for folder in folders for path in folder.rglob("*") if path.is_file()]:
-            assert time.monotonic() < until, f"{left} stay"
-            self.question("nobody", "PING")
-            self.watched.tick()
-            time.sleep(0.02)  # polls: as above
+
+        def taken() -> bool:
+            left = any(path.is_file() for folder in folders for path in folder.rglob("*"))
+            if left:
+                self._keep_going()
+            return not left
+
+        until(taken, lambda: f"all of {folders} taken")
 
     # --- straight helpers ---------------------------------------------------------------------
+    def _keep_going(self) -> None:
+        """Who waits for files asks now and then: it keeps a supervisor running."""
+        self.question("nobody", "PING")
+        self.watched.tick()
+
     def _told(self, agent: str, to: str, id_: str, content: Event) -> Event:
         def once() -> Event:
             connection = self._connection(agent)
@@ -179,16 +193,17 @@ class Run:
 
     def is_queued(self) -> None:
         """It has its place."""
-        until = time.monotonic() + WAIT_S
-        while time.monotonic() < until:
+
+        def waits() -> bool:
             status = self._talk.question("nobody", "STATUS", resource=LOCK)["resources"][0]
             if self._agent in [each["agent"] for each in status["queue"]]:
-                return
+                return True
             if self._running.process.poll() is not None:
                 self._again()
             self._talk.watched.tick()
-            time.sleep(0.02)  # polls: the bus tells only those who wait themselves
-        raise AssertionError("bus run never came into the queue")
+            return False
+
+        until(waits, lambda: f"the bus run of {self._agent} in the queue")
 
     def end(self) -> None:
         """It has run, once."""

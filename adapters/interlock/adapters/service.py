@@ -4,10 +4,7 @@ lock ──▶ configuration ──▶ journal (replay) ──▶ supervisor ─
 SIGTERM, `bus down`, a lost lock, a journal that cannot go on ──▶ no new messages ──▶ drain ──▶ commit ──▶ leave
 """
 
-import contextlib
-import gc
 import os
-import resource
 import signal
 import socket
 import sys
@@ -22,6 +19,7 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
+from interlock.adapters import interpreter
 from interlock.adapters.activation import notify
 from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder, living_holder
@@ -53,7 +51,6 @@ from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.codes import Exit
 
 log = structlog.get_logger("service")
-OPEN_FILES = 32_768  # ten thousand agents, each with a connection and a process that is watched, and room
 LEAVING_S = 15.0  # a supervisor that goes down leaves within 10 s
 SWITCH_S = 0.001  # a thread that looks through a great folder does not make the loop wait 5 ms at each call
 
@@ -320,38 +317,14 @@ def serve(
         configure_logs(home.logs / "supervisor.log", pretty=pretty)
     except OSError as error:
         raise CannotServe(Exit.CANNOT_CREATE, _refused_by_the_disk(home, error)) from None
-    _raise_open_files()
+    interpreter.raise_open_files()
     sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask, inherited)
-    _collect_seldom()
-    anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
+    interpreter.collect_seldom()
+    anyio.run(service.run, backend_options={"use_uvloop": interpreter.has_uvloop()})
 
 
 def holder_sentence(home: Home) -> str:
     """Who has the home's lock, as far as its file says."""
     facts = holder(home.lock)
     return f"pid {facts['pid']}" if "pid" in facts else "another process"
-
-
-def _collect_seldom() -> None:
-    """Messages come and go without cycles; looking for some after every 700 of them takes a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-
-
-def _uvloop() -> bool:
-    try:
-        import uvloop  # noqa: F401 - only whether it is there
-    except ImportError:
-        return False
-    return sys.platform != "win32"
-
-
-def _raise_open_files() -> None:
-    """Every connection is a file: ask for as many as the system allows, and leave some for what else is open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -24,6 +24,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from interlock.adapters.mounts import network_file_system
 from interlock.coordinator.store import SET_ASIDE, NotWritten, Row, Snapshot, Unknown, Unusable
 
 APPLICATION_ID = 0x494C4B31  # "ILK1" in the file's header: `file bus.db` and a foreign database can be told apart.
@@ -49,12 +50,6 @@ LOG_PAGES = 1_000  # 4 MiB: a checkpoint of some milliseconds, and a recovery to
 LOG_BYTES_MAX = 8 << 20  # Twice LOG_PAGES: what a large snapshot added is given back at the next round.
 LOG_BYTES_ALARM = 64 << 20  # A log this long means that checkpoints fail: then say so instead of growing.
 PRUNE_ROWS = 64  # At most 32 MiB of bodies a transaction, so that an append never waits long behind a prune.
-
-# As they stand in mountinfo; the FUSE ones are those with a server behind them.
-NETWORK_FILE_SYSTEMS = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "lustre", "nfs", "nfs4", "ocfs2"}) | {
-    *("smb2", "smb3", "smbfs", "fuse.ceph", "fuse.curlftpfs", "fuse.davfs", "fuse.glusterfs", "fuse.gvfsd-fuse"),
-    *("fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
-}
 
 APPEND = "INSERT INTO record (idx, first_seq, last_seq, at_ms, hash, body) VALUES (?, ?, ?, ?, ?, ?)"
 _ROWS = "SELECT idx, first_seq, last_seq, at_ms, hash, body FROM record WHERE idx > ? ORDER BY idx LIMIT ?"
@@ -305,32 +300,6 @@ def _bytes(path: Path) -> int:
         return os.lstat(path).st_size
     except FileNotFoundError:
         return 0
-
-
-def network_file_system(folder: Path) -> str | None:
-    """The network file system that an existing folder is on; None where it is on a local one, or cannot be told."""
-    try:
-        return _network(_mountinfo(), os.stat(folder).st_dev)
-    except FileNotFoundError:
-        return None
-
-
-def _mountinfo() -> str:
-    try:
-        return Path("/proc/self/mountinfo").read_text(errors="replace")
-    except OSError:
-        return ""  # Not Linux: nobody can tell, so it is allowed.
-
-
-def _network(mountinfo: str, device: int) -> str | None:
-    """The network file system mounted as `device`, or None where it is local or cannot be told."""
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    for line in mountinfo.splitlines():
-        mount, _, source = line.partition(" - ")
-        kind = source.partition(" ")[0]
-        if kind in NETWORK_FILE_SYSTEMS and mount.split(" ")[2:3] == [wanted]:
-            return kind
-    return None
 
 
 def _code(error: BaseException) -> int | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from interlock.adapters.doctor.scene import Finding, Scene
 from interlock.adapters.launch_result import read_result
+from interlock.adapters.mounts import network_file_system
 from interlock.adapters.process import probe
-from interlock.adapters.sqlite import network_file_system
 from interlock.protocol.identity import Presence
 
 FREE_BYTES_MIN = 64 * 1024 * 1024  # a log, a snapshot and a supervisor's own log fit twice
