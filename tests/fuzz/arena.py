@@ -90,7 +90,9 @@ class Arena:
                 for each in both:
                     each.put()
             left = [name for each in both for name in each.drained()]
-            yield 2 * POSTS_A_LOOK, [f"posts {number}: neither taken in nor rejected: {left[:5]}"] if left else []
+            faults = [f"posts {number}: neither taken in nor rejected: {left[:5]}"] if left else []
+            faults += [f"posts {number}: a link was written through" for each in both if each.touched()]
+            yield 2 * POSTS_A_LOOK, faults
 
     def over_commands(self, seed: str, first: int, inputs: int) -> Iterator[tuple[int, list[str]]]:
         work = self.bus.folder / "work"

@@ -6,17 +6,16 @@ Each that is a file the bus may look at must be answered or rejected: what stays
 import contextlib
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz.parsers import POST, envelope
 from tests.fuzz.parsers import line as text_line
 from tests.fuzz.values import AGENTS, Garbage
+from tests.polling import until
 
 from interlock.protocol.limits import POST_BYTES_MAX
 
-WAIT_S = 60.0
 SPARSE_BYTES = 8 * 1024**3
 OUTSIDE = b"REQUEST machine/outside - nobody said this\n"
 SINGLE = "".join(map(chr, range(1, 256))).replace("/", "")
@@ -100,10 +99,9 @@ class Post:
 
     def drained(self) -> list[bytes]:
         """Wait until nothing is left. What is, all the same."""
-        until_s = time.monotonic() + WAIT_S
-        while (left := self.left()) and time.monotonic() < until_s:
-            time.sleep(0.05)  # polls: a folder user has nothing else to wait for
-        return left
+        with contextlib.suppress(AssertionError):  # then that is the finding
+            until(lambda: not self.left())
+        return self.left()
 
 
 def _write(path: bytes, data: bytes) -> None:
