@@ -25,6 +25,11 @@ def until(is_true: Callable[[], object], what: Callable[[], object] = lambda: "i
         time.sleep(LOOK_S)
 
 
+def pause() -> None:
+    """Between two looks of a client that has nothing else, and looks for as long as it lives."""
+    time.sleep(LOOK_S)
+
+
 async def until_true(is_true: Callable[[], object], what: Callable[[], object] = lambda: "it") -> None:
     """The same, while others run."""
     end = time.monotonic() + WAIT_S

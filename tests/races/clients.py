@@ -10,18 +10,17 @@ import os
 import random
 import select
 import shlex
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.fixtures.sandboxed import deny
+from tests.polling import pause
 from tests.races.processes import Ended, call
 
 SERVER = "machine/web"
 NOT_YET, LOST, UNAVAILABLE, BUS_FAILED = 75, 77, 69, 125
 INSIDE_S = 0.01  # at most
-POLL_S = 0.02  # of a file-only agent, that has nothing but its eyes
 TRIES_MAX = 30  # of one that is told that no supervisor answers
 
 
@@ -198,7 +197,7 @@ class Client:
                     if kind == "RELEASED":
                         return body
                     self._post(folder, f"REQUEST {key} - a race, 1m\n")
-            time.sleep(POLL_S)  # polls: a file-only agent has nothing else
+            pause()
 
 
 KINDS: dict[str, tuple[Callable[[Client], None], Callable[[Client, str], None]]] = {
