@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from interlock.coordinator.actor import Actor, Host, Item
+from interlock.coordinator.bell import Bell
 from interlock.coordinator.journal import Staged
 from interlock.coordinator.world import INBOX, REGISTRY
 from interlock.protocol import inbox as inboxes
@@ -33,7 +34,7 @@ class Dispatcher:
         self._actors: dict[str, Actor] = {}
         self._ready: deque[Actor] = deque()
         self._written: deque[tuple[Actor, Staged]] = deque()
-        self._wake = anyio.Event()
+        self._wake = Bell()
         self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
 
@@ -71,7 +72,7 @@ class Dispatcher:
     def later(self, actor: Actor, staged: Staged) -> None:
         """An actor's entry is on disk, or certainly not. The journal goes on at once; the actor in its turn."""
         self._written.append((actor, staged))
-        self._wake.set()
+        self._wake.ring()
 
     def again(self, actor: Actor) -> None:
         """The journal could not write: let the actor rest, then try again what must not be lost."""
@@ -89,8 +90,7 @@ class Dispatcher:
         """Give every actor its turn: first those whose entries are written, then those for whom something waits."""
         async with anyio.create_task_group() as self._tasks:
             while True:
-                await self._wake.wait()
-                self._wake = anyio.Event()
+                await self._wake.heard()
                 for turn in range(len(self._written)):
                     actor, staged = self._written.popleft()
                     actor.written(staged)
@@ -109,7 +109,7 @@ class Dispatcher:
         if not actor.is_scheduled and not actor.is_busy():
             actor.is_scheduled = True
             self._ready.append(actor)
-            self._wake.set()
+            self._wake.ring()
 
     def _next(self, actor: Actor) -> None:
         """Another turn if something waits; else, idle is a row and no actor."""

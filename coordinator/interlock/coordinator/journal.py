@@ -16,6 +16,7 @@ import structlog
 from anyio.lowlevel import checkpoint
 
 from interlock.coordinator import records
+from interlock.coordinator.bell import Bell
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.records import Entry, RecordHead
 from interlock.coordinator.states import NoStates, States
@@ -71,9 +72,9 @@ class Journal:
         self._clock = clock
         self.keep_ms = keep_ms
         self._pending: deque[Staged] = deque()
-        self._wake = anyio.Event()
-        self._committed = anyio.Event()
-        self._hurry = anyio.Event()
+        self._staged = Bell()
+        self._hurry = Bell()  # somebody waits for what is staged
+        self._committed: anyio.Event | None = None
         self._closing = False
         self._since_snapshot = (0, 0)
         self._prune_through = 0
@@ -119,28 +120,28 @@ class Journal:
         staged = Staged(entry, state, records.encode(entry), then)
         self.next_seq += len(entry.events)
         self._pending.append(staged)
-        self._wake.set()
+        self._staged.ring()
         if not lazy:
-            self._hurry.set()
+            self._hurry.ring()
         return staged
 
     def hurry(self) -> None:
         """Somebody waits for what is staged now."""
         if self._pending:
-            self._hurry.set()
+            self._hurry.ring()
 
     async def run(self) -> None:
         """Write until `close`. Raises Unknown, or NotWritten for what waiting cannot mend."""
         while True:
-            await self._wake.wait()
-            if not self._hurry.is_set():
+            await self._staged.heard()
+            if not self._hurry.is_rung:
                 with anyio.move_on_after(LAZY_S):
-                    await self._hurry.wait()
-            self._wake, self._hurry = anyio.Event(), anyio.Event()
+                    await self._hurry.heard()
+            self._hurry.silence()
             batch = list(self._take())
             if self._pending or self._closing:  # what did not fit goes at once
-                self._wake.set()
-                self._hurry.set()
+                self._staged.ring()
+                self._hurry.ring()
             if batch:
                 await self._write(batch)
                 await self._snapshot_if_due()
@@ -151,8 +152,8 @@ class Journal:
     def finish(self) -> None:
         """Let `run` return once all that is staged is written."""
         self._closing = True
-        self._wake.set()
-        self._hurry.set()
+        self._staged.ring()
+        self._hurry.ring()
 
     async def close(self, *, snapshot: bool) -> None:
         """Keep a last snapshot where the end is in order, and let go of the store."""
@@ -167,6 +168,7 @@ class Journal:
 
     async def committed(self) -> None:
         """Wait for the next commit."""
+        self._committed = self._committed or anyio.Event()
         await self._committed.wait()
 
     async def read(self, after_seq: int, limit: int) -> list[records.Record]:
@@ -228,8 +230,9 @@ class Journal:
         self._since_snapshot = (written + 1, size + len(body))
         for staged in batch:
             staged.finish()
-        self._committed.set()
-        self._committed = anyio.Event()
+        if self._committed is not None:
+            self._committed.set()
+            self._committed = None
 
     def _fail(self, batch: list[Staged], why: str) -> None:
         """What was staged behind it was numbered behind it: that fails too, and the numbers are given again."""

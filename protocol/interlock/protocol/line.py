@@ -70,3 +70,6 @@ def _of(pieces: tuple[tuple[Place, ...], ...]) -> Line:
     line = Line.__new__(Line)
     line._pieces = pieces
     return line
+
+
+EMPTY_LINE = Line()

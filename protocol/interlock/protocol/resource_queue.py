@@ -5,7 +5,7 @@ It never changes: a change makes a new queue, at the same small cost however man
 
 from collections.abc import Iterable, Iterator
 
-from interlock.protocol.line import Line
+from interlock.protocol.line import EMPTY_LINE, Line
 from interlock.protocol.resource_ticket import Ticket
 from interlock.protocol.table import Table
 
@@ -28,8 +28,13 @@ class Queue:
     # --- changes: each makes a new queue --------------------------------------------------------
     def add(self, ticket: Ticket) -> "Queue":
         """With this ticket, at the place that its arrival gives it."""
-        mine = (*self.of(ticket.agent), ticket.request_id)
         place = _place(ticket)
+        if not self:  # nearly always: what is free is asked for, and granted in the same step
+            order = EMPTY_LINE.add(place)
+            by_agent = {ticket.agent: (ticket.request_id,)}
+            present = EMPTY_LINE if ticket.absent else order
+            return _of(Table({ticket.request_id: ticket}), Table(by_agent), order, present)
+        mine = (*self.of(ticket.agent), ticket.request_id)
         return _of(
             self._tickets.put(ticket.request_id, ticket),
             self._by_agent.put(ticket.agent, mine),
@@ -48,6 +53,8 @@ class Queue:
     def remove(self, request_id: str) -> "Queue":
         """Without that ticket, which is in it."""
         ticket = self._tickets[request_id]
+        if len(self) == 1:
+            return EMPTY_QUEUE
         place = _place(ticket)
         mine = tuple(each for each in self.of(ticket.agent) if each != request_id)
         return _of(

@@ -18,6 +18,7 @@ Other = TypeVar("Other")
 
 LOOSE = 16  # entries beside the base that are not worth a new one, however small it is
 _GONE: Any = object()
+_new = object.__new__
 
 
 class Table(Generic[Key, Value]):
@@ -34,11 +35,10 @@ class Table(Generic[Key, Value]):
     # --- changes: each makes a new table --------------------------------------------------------
     def put(self, key: Key, value: Value) -> "Table[Key, Value]":
         """With this entry: in its old place if it is there, else at the end."""
-        if key in self._added:
-            return self._with(self._changed, {**self._added, key: value}, self._count)
-        if self._is_in_base(key):
-            return self._with({**self._changed, key: value}, self._added, self._count)
-        return self._with(self._changed, {**self._added, key: value}, self._count + 1)
+        added = self._added
+        if key in self._base and key not in added and self._changed.get(key) is not _GONE:
+            return self._with({**self._changed, key: value}, added, self._count)
+        return self._with(self._changed, {**added, key: value}, self._count + (key not in added))
 
     def put_last(self, key: Key, value: Value) -> "Table[Key, Value]":
         """With this entry at the end, wherever it was."""
@@ -132,10 +132,10 @@ class Table(Generic[Key, Value]):
     def _with(self, changed: dict[Key, Value], added: dict[Key, Value], count: int) -> "Table[Key, Value]":
         if not count:
             return EMPTY
-        table: Table[Key, Value] = Table.__new__(Table)
+        table: Table[Key, Value] = _new(Table)
         table._base, table._changed, table._added, table._count = self._base, changed, added, count
         loose = len(changed) + len(added)
-        return Table(table.as_dict()) if loose > LOOSE and loose > isqrt(len(self._base)) else table
+        return table if loose <= LOOSE or loose <= isqrt(len(self._base)) else Table(table.as_dict())
 
 
 _NOTHING: dict[Any, Any] = {}  # never changed
