@@ -271,7 +271,7 @@ def _inspect(path: Path, log: Path) -> tuple[int, int]:
 
 
 def _grow(log: Path, size: int) -> None:
-    """Give the log its length at once: an fsync after which a file is longer costs twice one that is not (ADR 26).
+    """Give the log its length at once: an fsync after which a file is longer costs twice one that is not (ADR 25).
 
     Zeros are no frames to SQLite, like the old ones that lie behind the end of every log that is used again. Nothing
     depends on it: without room it is left as it was.
