@@ -23,9 +23,8 @@ from interlock.adapters.launch_result import read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
-from interlock.adapters.readiness import Readiness, in_the_way, last_lines
+from interlock.adapters.readiness import LOOK_S_MAX, Readiness, in_the_way, last_lines, pause_s
 from interlock.adapters.resources.launching import (
-    LOOK_S,
     Launching,
     StepFailed,
     environment,
@@ -52,7 +51,6 @@ from interlock.protocol.resource_commands import (
 from interlock.protocol.resource_state import Server, StepKind
 
 log = structlog.get_logger("server")
-LOOK_S_MAX = 0.5
 VERIFY_S = 5.0  # a running server that is not healthy for so long is started anew
 LEADER_GRACE_S = 1.0  # a keeper leaves so soon after its leader, if nothing of the tree is left
 GIT_TIMEOUT_S = 5.0
@@ -157,8 +155,11 @@ class ServerSteps:
                     launch, keeper = await self._launch(key, order, running)
                 if not await self._launching.was_let_go(launch, keeper):
                     return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
+                commit = await anyio.to_thread.run_sync(_commit, order.worktree)  # while it comes up
                 await self._until_ready(order, launch, keeper)
-                return StepResult(order.unit, order.step, await self._server(order, launch, keeper))
+                since_ms = time.time_ns() // 1_000_000
+                server = Server(launch, keeper, order.worktree, order.definition, commit, since_ms)
+                return StepResult(order.unit, order.step, server)
             except (StepFailed, LaunchFailed) as error:
                 why = str(error)
         halted = self._halting and running.scope.cancel_called
@@ -215,7 +216,7 @@ class ServerSteps:
 
     async def _until_ready(self, order: RunStep, launch: str, keeper: Identity) -> None:
         readiness = Readiness(order.definition, keeper, self._log(launch))
-        pause = LOOK_S
+        begun = time.monotonic()
         missing = "nothing yet"
         with anyio.move_on_after(order.definition.start_timeout_ms / 1000):
             while True:
@@ -225,13 +226,8 @@ class ServerSteps:
                     return
                 if result.gone or has_failed(result) or probe(keeper) is Presence.GONE:
                     raise StepFailed(f"the start command ended {how(result)} before the server was ready ({missing})")
-                await anyio.sleep(pause)
-                pause = min(LOOK_S_MAX, pause * 1.3)
+                await anyio.sleep(pause_s(time.monotonic() - begun))
         raise StepFailed(f"not ready within {format_duration(order.definition.start_timeout_ms)}: {missing}")
-
-    async def _server(self, order: RunStep, launch: str, keeper: Identity) -> Server:
-        commit = await anyio.to_thread.run_sync(_commit, order.worktree)
-        return Server(launch, keeper, order.worktree, order.definition, commit, time.time_ns() // 1_000_000)
 
     # --- watching ---------------------------------------------------------------------------
     async def _watch(self, key: str, unit: str, server: Server) -> None:
