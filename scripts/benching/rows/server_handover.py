@@ -58,7 +58,7 @@ def measure(bench: Bench) -> list[Row]:
     return [
         Row(
             "server", "RELEASE → the next GRANTED, beyond the server's own stop and start", found["beyond"], "ms",
-            found["stop"] + found["start"], "its start in a login shell until it listens, by its own word; a stop alone",
+            found["stop"] + found["start"], "its start in a login shell until it listens, by its word; a stop alone",
             found["whole"] / (found["stop"] + found["start"]), TARGET,
             {
                 "whole, ms": found["whole"], "its own stop, ms": found["stop"], "its own start, ms": found["start"],
