@@ -1,5 +1,6 @@
 """Who listens on a port: found on both kinds of address, told apart by tree, and never guessed."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 import msgspec
@@ -17,7 +19,8 @@ from tests.end_to_end.playground import free_port, stranger
 from tests.polling import WAIT_S
 
 from interlock.adapters.launches import Gone, LaunchSpec, start_keeper
-from interlock.adapters.listeners import Listener, belongs, free, listeners
+from interlock.adapters.listeners import Listener, belongs, free, held_by, listeners
+from interlock.adapters.listening_sockets import asked, printed
 from interlock.adapters.paths import Home
 from interlock.adapters.process import identify
 from interlock.adapters.readiness import in_the_way
@@ -93,7 +96,7 @@ def test_a_connection_that_is_closing_blocks_no_server() -> None:
 
 
 def test_a_listener_whose_process_cannot_be_seen_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.adapters.listeners._descriptors", lambda pid: iter(()))
+    monkeypatch.setattr("interlock.adapters.listeners.inodes_of", lambda pid: iter(()))
     me = identify(os.getpid())
     assert me is not None
     with listening(socket.AF_INET, "127.0.0.1") as port:
@@ -102,6 +105,28 @@ def test_a_listener_whose_process_cannot_be_seen_is_told_all_the_same(monkeypatc
         assert (found.pid, found.command, found.since_ms) == (None, "", None)
         assert not belongs(found, me)
         assert not free(port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="netlink and /proc")
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_the_kernel_answers_what_it_prints(family: socket.AddressFamily) -> None:
+    address = "127.0.0.1" if family == socket.AF_INET else "::1"
+    with listening(family, address) as port, listening(family, address):
+        shown = [found for name in ("tcp", "tcp6") for found in printed(name) if found.port == port]
+
+        assert asked(port) == shown
+        assert [(found.port, found.address, found.uid) for found in shown] == [(port, address, os.getuid())]
+    assert asked(port) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="netlink and /proc")
+def test_where_the_kernel_cannot_be_asked_its_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(port: int) -> NoReturn:
+        raise OSError(errno.EPROTONOSUPPORT, "no such family")
+
+    monkeypatch.setattr("interlock.adapters.listening_sockets.asked", refused)
+    with listening(socket.AF_INET, "127.0.0.1") as port:
+        assert [found.pid for found in listeners([port])] == [os.getpid()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the keeper's tree needs a sub-reaper")
@@ -130,6 +155,9 @@ async def test_a_listener_in_the_keeper_s_tree_is_ours_and_a_stranger_is_not(tmp
 
                 assert ours.pid == master, "the oldest holder, not its fork"
                 assert belongs(ours, keeper.identity)
+                assert held_by(keeper.identity, [port])
+                assert not held_by(keeper.identity, [strange])
+                assert not held_by(keeper.identity, [port, strange])
                 assert not belongs(stranger, keeper.identity)
                 assert not belongs(Listener(port, "127.0.0.1", None, "", None, None), keeper.identity)
     finally:

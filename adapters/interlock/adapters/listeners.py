@@ -5,22 +5,22 @@ What this module never does: end a listener, or call one ours because of its nam
 
 import errno
 import importlib
-import ipaddress
 import os
 import pwd
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
-from interlock.adapters.process import Fact, ancestors, fact
-from interlock.protocol.identity import Identity
+from interlock.adapters.listening_sockets import ListeningSocket, inodes_of, listening_sockets
+from interlock.adapters.process import Fact, ancestors, fact, probe
+from interlock.adapters.process_table import children
+from interlock.protocol.identity import Identity, Presence
 
-LISTEN = "0A"  # the state in /proc/net/tcp
+TREE_MAX = 4096  # processes of one tree that are looked at; a larger one is looked for in the whole table
 COMMAND_CHARS_MAX = 200  # of a command line, for one sentence to a person
 PROBES = (
     (socket.AF_INET, "127.0.0.1"),
@@ -50,13 +50,6 @@ class Listener(msgspec.Struct, frozen=True):
     user: str | None
 
 
-class _Socket(NamedTuple):
-    port: int
-    address: str
-    uid: int
-    inode: int
-
-
 def listeners(ports: Iterable[int]) -> list[Listener]:
     """Find who listens on these ports, on IPv4 and IPv6.
 
@@ -69,7 +62,7 @@ def listeners(ports: Iterable[int]) -> list[Listener]:
     wanted = frozenset(ports)
     if sys.platform != "linux":
         return _elsewhere(wanted)
-    sockets = [found for name in ("tcp", "tcp6") for found in _table(name) if found.port in wanted]
+    sockets = listening_sockets(wanted)
     holders = _holders({found.inode for found in sockets}) if sockets else {}
     described = [_describe(found, holders.get(found.inode)) for found in sockets]
     return sorted(described, key=lambda found: (found.port, found.address))
@@ -89,6 +82,26 @@ def belongs(listener: Listener, keeper: Identity) -> bool:
     return listener.pid is not None and any(seen.identity == keeper for seen in ancestors(listener.pid))
 
 
+def held_by(keeper: Identity, ports: Iterable[int]) -> bool:
+    """Whether each of these ports is listened on, and each such socket is open in this keeper's tree.
+
+    It looks at that tree only, where `listeners` looks at every process. False says nothing: ask `listeners`.
+    """
+    wanted = frozenset(ports)
+    sockets = listening_sockets(wanted) if sys.platform == "linux" else []
+    if {found.port for found in sockets} != wanted or probe(keeper) is not Presence.ALIVE:
+        return False
+    missing, tree = {found.inode for found in sockets}, [keeper.pid]
+    for pid in tree:  # grows while it is walked
+        missing.difference_update(inodes_of(pid))
+        if not missing:
+            break
+        tree += children(pid)[:TREE_MAX]
+        if len(tree) > TREE_MAX:
+            break
+    return not missing
+
+
 def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -101,31 +114,11 @@ def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
     return True
 
 
-def _table(name: str) -> Iterator[_Socket]:
-    """The listening sockets of /proc/net/tcp or tcp6; none where there is no such table (IPv6 switched off)."""
-    try:
-        lines = Path(f"/proc/net/{name}").read_text("ascii").splitlines()[1:]
-    except OSError:
-        return
-    for line in lines:
-        fields = line.split()
-        if len(fields) > 9 and fields[3] == LISTEN:
-            address, _, port = fields[1].partition(":")
-            yield _Socket(int(port, 16), _address(address), int(fields[7]), int(fields[9]))
-
-
-def _address(text: str) -> str:
-    """The table prints an address as 32-bit words in the machine's byte order."""
-    words = (int(text[start : start + 8], 16).to_bytes(4, sys.byteorder) for start in range(0, len(text), 8))
-    return str(ipaddress.ip_address(b"".join(words)))
-
-
 def _holders(inodes: set[int]) -> dict[int, Fact]:
     """For each socket the oldest process that holds it: a server's master rather than its workers."""
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
     oldest: dict[int, Fact] = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        for inode in {wanted[target] for target in _descriptors(pid) if target in wanted}:
+        for inode in inodes.intersection(inodes_of(pid)):
             seen = fact(pid)
             if seen is None:
                 continue
@@ -135,20 +128,7 @@ def _holders(inodes: set[int]) -> dict[int, Fact]:
     return oldest
 
 
-def _descriptors(pid: int) -> Iterator[str]:
-    folder = f"/proc/{pid}/fd"
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return  # gone, or another user's
-    for name in names:
-        try:
-            yield os.readlink(f"{folder}/{name}")
-        except OSError:
-            continue
-
-
-def _describe(found: _Socket, holder: Fact | None) -> Listener:
+def _describe(found: ListeningSocket, holder: Fact | None) -> Listener:
     user = _user(found.uid)
     if holder is None:
         return Listener(found.port, found.address, None, "", None, user)

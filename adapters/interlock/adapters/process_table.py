@@ -85,6 +85,17 @@ def row(pid: int) -> Row | None:
         raise OSError(f"/proc/{pid}/stat cannot be understood") from error
 
 
+def children(pid: int) -> list[int]:
+    """A process's children, as far as they can be seen without a look at every process; some may be missing."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+    except OSError:
+        pass  # it has gone, or this kernel has no such file
+    return found
+
+
 def _hidden(pid: int) -> bool:
     """Whether a process that /proc does not show is there all the same (hidepid, or no /proc at all)."""
     try:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 
-from interlock.adapters.listeners import Listener, belongs, free, listeners
+from interlock.adapters.listeners import Listener, belongs, free, held_by, listeners
 from interlock.adapters.paths import Home
 from interlock.adapters.survivors import survivors
 from interlock.protocol.definition import ServerDefinition
@@ -18,6 +18,8 @@ from interlock.protocol.resource_events import OURS
 
 HEALTH_TIMEOUT_S = 2.0
 READ_BYTES = 256 * 1024
+LOOK_S_MIN, LOOK_S_MAX = 0.003, 0.5  # between two looks at something that has just been started
+LOOK_SHARE = 0.05  # what it has taken so far is at most so much less than what will be noticed
 
 
 class Readiness:
@@ -35,7 +37,7 @@ class Readiness:
         """What is not true yet, in a few words; "" once everything is."""
         if not self._line_seen and not self._look_for_line():
             return f"{self._definition.ready_line!r} has not been printed"
-        foreign = await anyio.to_thread.run_sync(self.foreign_port)  # it looks at every process
+        foreign = await anyio.to_thread.run_sync(self.foreign_port)  # where it is not ours it looks at every process
         if foreign:
             return foreign
         if self._definition.health:
@@ -44,6 +46,8 @@ class Readiness:
 
     def foreign_port(self) -> str:
         """A declared port that the server's own tree does not listen on yet."""
+        if held_by(self._keeper, self._definition.ports):
+            return ""
         found = listeners(self._definition.ports)
         for port in self._definition.ports:
             mine = [each for each in found if each.port == port]
@@ -68,6 +72,17 @@ class Readiness:
         except OSError:
             return False
         return False
+
+
+def pause_s(elapsed_s: float) -> float:
+    """How long to wait until the next look: what comes up soon is seen at once, what takes long is looked at seldom.
+
+    A twentieth of the time so far: nothing is found much later than it took anyway, by some forty looks for each
+    tenfold of time.
+
+    Args: elapsed_s: since the start.
+    """
+    return min(LOOK_S_MAX, max(LOOK_S_MIN, elapsed_s * LOOK_SHARE))
 
 
 def health_missing(address: str) -> str:

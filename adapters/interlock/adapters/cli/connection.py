@@ -5,16 +5,15 @@ A supervisor that goes away under a question is asked again, with the same id: n
 
 from __future__ import annotations
 
-import contextlib
+import _socket  # what `socket` is made of: that imports selectors and enum, which take longer than the question
 import errno
-import json
 import os
-import socket
 import sys
 import time
 
 from interlock.adapters.cli.options import Failure, Options, say_err
 from interlock.adapters.homes import home_root, socket_path
+from interlock.adapters.lean import dumps, loads, suppress
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
@@ -22,6 +21,7 @@ ACK_S = 2.0  # what was shown may be shown again; a command that does not end is
 AGAIN_S = 10.0  # how long a lost supervisor is looked for
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
+    import socket
     from typing import Any
 
     from interlock.adapters.cli.frames import Frame
@@ -47,7 +47,7 @@ class Connection:
         self._notices = notices
         self._quiet_about = quiet_about
         self._shown: list[str] = []
-        self._socket: socket.socket | Relay | None = None
+        self._socket: _socket.socket | Relay | None = None
         self._buffer = b""
 
     @property
@@ -125,7 +125,7 @@ class Connection:
 
     def tell(self, to: str, **content: Any) -> None:
         """Send an envelope whose answer nobody waits for."""
-        with contextlib.suppress(Lost):
+        with suppress(Lost):
             self._send({"id": new_id(), "to": to, **content})
 
     def answer_to(self, message_id: str) -> Frame:
@@ -163,7 +163,7 @@ class Connection:
                 raise Lost
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
-        frame: Frame = json.loads(line)
+        frame: Frame = loads(line)
         return frame
 
     def agent(self) -> str:
@@ -179,7 +179,7 @@ class Connection:
         if self._socket is not None:
             if self._shown:
                 shown, self._shown = self._shown, []
-                with contextlib.suppress(Lost, Failure):
+                with suppress(Lost, Failure):
                     self._acked(shown)
             self._socket.close()
             self._socket = None
@@ -207,15 +207,15 @@ class Connection:
             raise Lost
         try:
             self._socket.settimeout(ANSWER_S)
-            self._socket.sendall(json.dumps(value, ensure_ascii=True).encode() + b"\n")
+            self._socket.sendall(dumps(value).encode() + b"\n")
         except TimeoutError:
             raise Failure(69, "the supervisor does not take messages: see bus status, or its log") from None
         except OSError:
             raise Lost from None
 
-    def _connect(self, start: bool) -> socket.socket | Relay:
+    def _connect(self, start: bool) -> _socket.socket | Relay:
         try:
-            return connect(self.root)
+            return reach(self.root)
         except SocketRefused:
             return self._relay()
         except FileNotFoundError:
@@ -229,7 +229,7 @@ class Connection:
 
         autostart(self.home)
         try:
-            return connect(self.root)
+            return reach(self.root)
         except FileNotFoundError:
             raise Lost from None  # gone again already
 
@@ -241,12 +241,21 @@ class Connection:
 
 
 def connect(root: str) -> socket.socket:
+    """`reach`, for whoever wants all that a socket can do. Raises as that does."""
+    import socket
+
+    connection = socket.socket(fileno=reach(root).detach())
+    connection.settimeout(CONNECT_S)
+    return connection
+
+
+def reach(root: str) -> _socket.socket:
     """A connected socket. Raises FileNotFoundError where no supervisor listens, SocketRefused, else Failure."""
     path = socket_path(root)
     if not path.startswith(root):
         _check_owner(os.path.dirname(path))
     try:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     except OSError as error:
         raise _refused(path, error) from None
     connection.settimeout(CONNECT_S)
@@ -263,8 +272,8 @@ def connect(root: str) -> socket.socket:
         if error.errno in {errno.EPERM, errno.EACCES}:
             raise _refused(path, error) from None
         raise Failure(69, f"{path} cannot be reached: {error.strerror}") from None
-    if hasattr(socket, "SO_PEERCRED"):
-        uid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+    if hasattr(_socket, "SO_PEERCRED"):
+        uid = int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
         if uid not in {os.getuid(), 0}:
             connection.close()
             raise Failure(77, f"user {uid} listens on {path}, not you: look who that is, or set a shorter BUS_HOME")

@@ -5,7 +5,6 @@ The supervisor parses the message, so that its grammar stands in one place, and 
 
 from __future__ import annotations
 
-import json
 import sys
 
 from interlock.adapters.cli.connection import Connection
@@ -94,7 +93,7 @@ def _inbox(words: list[str], options: Options) -> int:
             wait_for_news(connection, flags["--wait"], lambda: bool(_read_inbox(connection, int(last))["messages"]))
             reply = _read_inbox(connection, int(last))
         for message in reply["messages"]:
-            say_out(json.dumps(message, ensure_ascii=False) if options.json else _line(message))
+            say_out(_json(message) if options.json else _line(message))
         if reply.get("more") and not options.json:
             say_out(f"{reply['more']} more: bus inbox")
         if "--peek" not in flags:
@@ -116,7 +115,7 @@ def _ack(words: list[str], options: Options) -> int:
         if unknown:
             raise Failure(77, f"no message {unknown[0]} is in your inbox: bus inbox --peek", "TARGET_ENDED")
         if options.json:
-            say_out(json.dumps(body))
+            say_out(_json(body))
     return 0
 
 
@@ -125,14 +124,21 @@ def show(frame: Frame, options: Options) -> None:
     body, text = frame.get("body", {}), frame.get("text", "")
     if options.json:
         if body.get("type") == "REFUSED":
-            say_out(json.dumps(error_object(body["code"], body["why"]), ensure_ascii=False))
+            say_out(_json(error_object(body["code"], body["why"])))
         else:
             wanted = {key: frame[key] for key in ("id", "from", "to", "at", "reply_to", "body", "text") if key in frame}
-            say_out(json.dumps(wanted, ensure_ascii=False))
+            say_out(_json(wanted))
     elif body.get("type") == "REFUSED":
         say_err(text)
     else:
         say_out(text)
+
+
+def _json(value: object) -> str:
+    """For programs: in the characters as they are, which `lean` cannot."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _line(message: Frame) -> str:

@@ -1,18 +1,21 @@
 """The keeper's loop: it starts one command, reaps its whole tree, stops it when asked, and says how it ended."""
 
-import contextlib
-import json
+import _signal as signal  # type: ignore[import-not-found]  # what `signal` is made of, without its dear enums
 import os
 import select
-import signal
-import socket
 import time
 
-from interlock.adapters.keeper.own_process import become_subreaper, detach_output, without_terminal
+from interlock.adapters.keeper.own_process import become_subreaper, detach_output, print_into, without_terminal
 from interlock.adapters.keeper.report import Report
 from interlock.adapters.keeper.spec import Spec
-from interlock.adapters.keeper.tree import Row, descendants, identity, matches, row, send, words_of
-from interlock.adapters.keeper.window import Window
+from interlock.adapters.keeper.tree import Row, descendants, identity, matches, nearest_descendants, row, send, words_of
+from interlock.adapters.lean import loads, suppress
+
+TYPE_CHECKING = False  # as typing has it, without its import
+if TYPE_CHECKING:
+    import _socket
+
+    from interlock.adapters.keeper.window import Window
 
 DEAF = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTSTP", "SIGTTIN", "SIGTTOU")
 INPUT_BYTES_MAX = 8 * 1024 * 1024  # a spec holds an environment, which the kernel bounds at about 6 MiB
@@ -25,8 +28,10 @@ LAST_WORDS_S = 1.0  # how long the last output of a tree that has gone is waited
 class Keeper:
     """The loop: sleeps until a child ends, a signal or a line comes, or the next step of a stop is due."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: "_socket.socket", in_window: "type[Window] | None" = None) -> None:
+        """Args: in_window: of a keeper that was started in a window: what carries on between that and the command."""
         self.control = control
+        self.in_window = in_window
         self.report = Report(control)
         self.input = b""
         self.open = True  # the other end of the control socket
@@ -38,6 +43,7 @@ class Keeper:
         self.status: int | None = None  # the leader's wait status
         self.stage = ""  # "", "term", "kill"
         self.kill_at = 0.0
+        self.struck = False  # the stop has had its first step
         self.asked: set[tuple[int, int, bytes]] = set()
         self.pause = SCAN_MIN_S
         self.wake, wake = os.pipe()
@@ -107,13 +113,18 @@ class Keeper:
     def run(self) -> int:
         """The whole life; the exit code is 0 unless something could not be read or written."""
         try:
-            spec = Spec(**json.loads(self.wait_line() or b"{}"))
+            spec = Spec(**loads(self.wait_line() or b"{}"))
             self.report.open(spec.result)
-            self.window = Window(spec.log) if spec.log else None
+            if spec.output:
+                print_into(spec.output)
+            if spec.log and self.in_window is not None:
+                self.window = self.in_window(spec.log)
         except (OSError, ValueError, TypeError) as error:
             return self.leave(f"{type(error).__name__}: {error}")
         subreaper = become_subreaper()
-        if not self.report.say("up", identity=identity(os.getpid()), subreaper=subreaper, resource=spec.resource()):
+        # Durable while whoever hears of it makes its own record durable: GO is taken on what is on disk.
+        self.report.say("up", early=True, identity=identity(os.getpid()), subreaper=subreaper, resource=spec.resource())
+        if not self.report.name_durable() or not self.report.flush():
             return self.leave("the result file cannot be written")
         if self.wait_line() != b"GO":
             return self.leave("")
@@ -132,11 +143,13 @@ class Keeper:
             self.keep(spec.stop_timeout_ms / 1000, spec.attached)
         if self.window is not None:
             self.window.drain(LAST_WORDS_S)
-        spared = [{"pid": pid, "command": " ".join(words_of(pid))[:200]} for pid in self.divide()[1]]
-        self.report.say("gone", spared=spared)
+        left = self.divide()[1] if self.spare else ()
+        spared = [{"pid": pid, "command": " ".join(words_of(pid))[:200]} for pid in left]
+        durable = self.report.say("gone", spared=spared)
         until = time.monotonic() + FLUSH_S
-        while not (durable := self.report.flush()) and time.monotonic() < until:
+        while not durable and time.monotonic() < until:
             time.sleep(SCAN_MAX_S)
+            durable = self.report.flush()
         return 0 if durable else 1
 
     def leave(self, error: str) -> int:
@@ -235,8 +248,9 @@ class Keeper:
             left = len(self.divide()[0]) if children else 0
             if self.window is not None:
                 self.window.drain(SCAN_MAX_S / 5)  # whoever hears of the end looks into the log for the reason
-            exited = code >= 0
-            self.report.say("ended", code=code if exited else None, signal=None if exited else -code, left=left)
+            exited, signum = (code, None) if code >= 0 else (None, -code)
+            # Without a child it is `gone` that follows at once, and makes both durable.
+            self.report.say("ended", durable=children, code=exited, signal=signum, left=left)
         return children
 
     def strike(self) -> float:
@@ -245,9 +259,14 @@ class Keeper:
         if self.stage == "term" and now >= self.kill_at:
             self.stage = "kill"
             self.asked.clear()
-            with contextlib.suppress(OSError):  # where we may: a tree that forks without end leaves us little time
+            with suppress(OSError):  # where we may: a tree that forks without end leaves us little time
                 os.setpriority(os.PRIO_PROCESS, 0, -20)
-        counted, spared = self.divide()
+        if self.stage == "term" and not self.struck and not self.spare:
+            # At once; whoever is not among these is found by the next step, which looks at every process.
+            counted, spared = nearest_descendants(), dict[int, Row]()
+        else:
+            counted, spared = self.divide()
+        self.struck = True
         # By name too: a child that was asked between fork and exec had its parent's handler, and may have lost it.
         living = [(pid, seen.start, seen.name) for pid, seen in counted.items()]
         newcomers = [seen for seen in living if seen not in self.asked]

@@ -1,20 +1,24 @@
 """What a keeper makes of its own process before and after it starts the command."""
 
-import contextlib
 import os
 import sys
 
-with contextlib.suppress(ImportError):  # a Python without it is no sub-reaper, and says so
-    import ctypes
+try:
+    import _ctypes  # what `ctypes` is made of, without all that it makes ready
+except ImportError:  # a Python without it is no sub-reaper, and says so
+    _ctypes = None  # type: ignore[assignment]  # the only way to say so
+
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 
 
 def become_subreaper() -> bool:
     """Inherit every orphan of our tree; False where the system cannot."""
     try:
-        prctl, word = ctypes.CDLL(None).prctl, ctypes.c_ulong
-        prctl(15, b"bus-keeper", word(0), word(0), word(0))  # PR_SET_NAME, for people who look at ps
-        return bool(prctl(36, word(1), word(0), word(0), word(0)) == 0)  # PR_SET_CHILD_SUBREAPER
-    except (NameError, OSError, AttributeError):
+        ourselves = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # as dlopen(3) has it, so has this
+        prctl = _ctypes.dlsym(ourselves, "prctl")
+        _ctypes.call_function(prctl, (PR_SET_NAME, b"bus-keeper", 0, 0, 0))  # for people who look at ps
+        return bool(_ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) == 0)
+    except (OSError, AttributeError, TypeError):
         return False
 
 
@@ -26,6 +30,14 @@ def without_terminal() -> bool:
         except OSError:
             return True
     return False
+
+
+def print_into(path: str) -> None:
+    """Make a file our stdout and stderr, which the command inherits. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    for fd in (1, 2):
+        os.dup2(file, fd)
+    os.close(file)
 
 
 def detach_output() -> None:

@@ -3,13 +3,13 @@
 It reads /proc, or asks ps where there is none. What it never does: signal by a bare pid where the system has pidfds.
 """
 
-import contextlib
+import _signal as signal  # type: ignore[import-not-found]  # as keeper.py has it
+import _socket
 import os
-import signal
-import socket
 import sys
 import time
-from typing import NamedTuple
+
+from interlock.adapters.lean import suppress
 
 if sys.platform != "linux":
     import subprocess  # ps, where there is no /proc
@@ -18,17 +18,20 @@ if sys.platform != "linux":
 PIDFD_SIGNAL_PROCESS_GROUP = 4
 
 
-class Row(NamedTuple):
+class Row:
     """One process: its parent, session (0: unknown), start (ticks, or seconds where there is no /proc), if a zombie.
 
     And the name of what it executes, empty where that is not known: it changes with exec.
     """
 
-    parent: int
-    session: int
-    start: int
-    dead: bool
-    name: bytes = b""
+    __slots__ = ("dead", "name", "parent", "session", "start")  # typing takes longer to import than all of this
+
+    def __init__(self, parent: int, session: int, start: int, dead: bool, name: bytes = b"") -> None:
+        self.parent = parent
+        self.session = session
+        self.start = start
+        self.dead = dead
+        self.name = name
 
 
 def row(pid: int) -> Row | None:
@@ -82,6 +85,27 @@ def descendants() -> dict[int, Row]:
     return {pid: rows[pid] for pid in found[1:] if not rows[pid].dead}
 
 
+def nearest_descendants() -> dict[int, Row]:
+    """Those living descendants that the kernel names without a look at every process; some may be missing."""
+    found = [os.getpid()]
+    rows: dict[int, Row] = {}
+    for pid in found:  # grows while it is walked
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    children = [int(child) for child in os.read(fd, 65536).split()]
+                finally:
+                    os.close(fd)
+                for child in children:
+                    if child not in rows and (seen := row(child)) is not None and seen.parent == pid:
+                        rows[child] = seen
+                        found.append(child)
+        except (OSError, ValueError):
+            continue  # it has gone, or this kernel has no such file
+    return {pid: seen for pid, seen in rows.items() if not seen.dead}
+
+
 def words_of(pid: int) -> list[str]:
     """A process's command line; empty where it cannot be read."""
     try:
@@ -94,7 +118,7 @@ def words_of(pid: int) -> list[str]:
 def matches(pid: int, spare: tuple[list[str], ...]) -> bool:
     """Whether a process is a program to spare: by its file's or its own name, and the arguments that are asked for."""
     words, names = words_of(pid), set()
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         names.add(os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")))
     names |= {os.path.basename(word) for word in words[:1]}
     given = {form for word in words[1:] for form in (word, os.path.basename(word))}
@@ -110,7 +134,7 @@ def send(pid: int, start: int, *signums: int, alone: bool = False) -> None:
 
     Args: alone: never its group: somebody who is to be spared may be in it.
     """
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         if sys.platform != "linux":
             for signum in signums:
                 os.kill(pid, signum)
@@ -121,7 +145,7 @@ def send(pid: int, start: int, *signums: int, alone: bool = False) -> None:
             if seen is None or seen.start != start:
                 return
             if signums == (signal.SIGKILL,) and not alone and seen.session not in (0, os.getsid(0)):
-                with contextlib.suppress(OSError):  # before Linux 6.9 there is no such flag
+                with suppress(OSError):  # before Linux 6.9 there is no such flag
                     signal.pidfd_send_signal(fd, signal.SIGKILL, None, PIDFD_SIGNAL_PROCESS_GROUP)
             for signum in signums:
                 signal.pidfd_send_signal(fd, signum)
@@ -148,5 +172,5 @@ def identity(pid: int) -> dict[str, object] | None:
         return None
     if seen is None or foreign:
         return None
-    name = machine or socket.gethostname()
+    name = machine or _socket.gethostname()
     return {"machine": name, "boot": boot, "pid_namespace": namespace, "pid": pid, "start_ticks": seen.start}

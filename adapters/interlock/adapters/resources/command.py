@@ -24,9 +24,8 @@ from interlock.adapters.launch_result import LaunchResult, read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import marked, probe, wait_gone
-from interlock.adapters.readiness import last_lines
+from interlock.adapters.readiness import last_lines, pause_s
 from interlock.adapters.resources.launching import (
-    LOOK_S,
     Launching,
     StepFailed,
     environment,
@@ -170,13 +169,15 @@ class CommandSteps:
 
     async def _leader_ended(self, path: Path, keeper: Identity) -> LaunchResult:
         """Wait for the end of the command itself, whatever it leaves."""
+        begun, seen = time.monotonic(), False
         while True:
             result = read_result(path)
             if result.ended or probe(keeper) is Presence.GONE:
                 return read_result(path)
-            if result.leader is not None:
+            if result.leader is not None and not seen:
                 await wait_gone(result.leader)
-            await anyio.sleep(LOOK_S)
+                begun, seen = time.monotonic(), True  # its keeper says so in a moment
+            await anyio.sleep(pause_s(time.monotonic() - begun))
 
     async def _ended_by_us(
         self, order: RunCommand, launch: str, keeper: Identity, why: str, *, halted: bool

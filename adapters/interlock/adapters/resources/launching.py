@@ -7,6 +7,7 @@ It decides nothing, and knows neither servers nor commands.
 
 import os
 import pwd
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,9 @@ from interlock.adapters.launch_result import LaunchResult, read_result
 from interlock.adapters.launches import Keeper, LaunchFailed, server_environment
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe
+from interlock.adapters.readiness import pause_s
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.resource_commands import LaunchUp
-
-LOOK_S = 0.05  # between two looks at something that has just been started
 
 
 class StepFailed(Exception):
@@ -67,13 +67,14 @@ class Launching:
 
     async def was_let_go(self, launch: str, keeper: Identity) -> bool:
         """Whether the keeper took GO: one that was started by a supervisor that died may have left without it."""
+        begun = time.monotonic()
         while True:
             result = read_result(self.result(launch))
             if result.went:
                 return True
             if result.not_started or probe(keeper) is Presence.GONE:
                 return read_result(self.result(launch)).went
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(pause_s(time.monotonic() - begun))
 
 
 def environment(

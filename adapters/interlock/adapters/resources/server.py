@@ -20,12 +20,11 @@ import structlog
 from anyio.abc import TaskGroup
 
 from interlock.adapters.launch_result import read_result
-from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
+from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, open_keeper, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
-from interlock.adapters.readiness import Readiness, in_the_way, last_lines
+from interlock.adapters.readiness import LOOK_S_MAX, Readiness, in_the_way, last_lines, pause_s
 from interlock.adapters.resources.launching import (
-    LOOK_S,
     Launching,
     StepFailed,
     environment,
@@ -33,6 +32,7 @@ from interlock.adapters.resources.launching import (
     how,
     login_shell,
 )
+from interlock.adapters.standby import Standby
 from interlock.adapters.stopping import stop_tree
 from interlock.adapters.terminals import open_window
 from interlock.protocol.durations import format_duration
@@ -52,7 +52,6 @@ from interlock.protocol.resource_commands import (
 from interlock.protocol.resource_state import Server, StepKind
 
 log = structlog.get_logger("server")
-LOOK_S_MAX = 0.5
 VERIFY_S = 5.0  # a running server that is not healthy for so long is started anew
 LEADER_GRACE_S = 1.0  # a keeper leaves so soon after its leader, if nothing of the tree is left
 GIT_TIMEOUT_S = 5.0
@@ -78,6 +77,7 @@ class ServerSteps:
         self._tell = tell
         self._running: dict[tuple[str, str, int], _Running] = {}
         self._adopted: set[str] = set()
+        self._standby = Standby(tasks, umask)
         self._halting = False
 
     def begin(self, key: str, order: Order) -> None:
@@ -112,7 +112,7 @@ class ServerSteps:
         try:
             match order.kind:
                 case StepKind.STOP:
-                    end = await self._stop(order)
+                    end = await self._stop(key, order)
                 case StepKind.VERIFY:
                     end = await self._verify(order)
                 case StepKind.START:
@@ -123,12 +123,17 @@ class ServerSteps:
         self._running.pop((key, order.unit, order.step), None)
         self._tell(key, end)
 
-    async def _stop(self, order: RunStep) -> StepResult | StepFailure:
+    async def _stop(self, key: str, order: RunStep) -> StepResult | StepFailure:
         server = order.server
         assert server is not None
-        stopped = await stop_tree(
-            server.keeper, self._result(server.launch), order.definition.stop_timeout_ms, server.launch
-        )
+        if order.worktree != "-" and order.definition.terminal != "tmux" and not self._halting:  # a start follows
+            self._standby.prepare((key, order.unit))
+        try:
+            stopped = await stop_tree(
+                server.keeper, self._result(server.launch), order.definition.stop_timeout_ms, server.launch
+            )
+        finally:
+            self._standby.drop_soon((key, order.unit))
         reap()
         if not stopped.proved:
             return StepFailure(order.unit, order.step, f"the old server: {stopped.evidence}", proved=False)
@@ -157,8 +162,11 @@ class ServerSteps:
                     launch, keeper = await self._launch(key, order, running)
                 if not await self._launching.was_let_go(launch, keeper):
                     return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
+                commit = await anyio.to_thread.run_sync(_commit, order.worktree)  # while it comes up
                 await self._until_ready(order, launch, keeper)
-                return StepResult(order.unit, order.step, await self._server(order, launch, keeper))
+                since_ms = time.time_ns() // 1_000_000
+                server = Server(launch, keeper, order.worktree, order.definition, commit, since_ms)
+                return StepResult(order.unit, order.step, server)
             except (StepFailed, LaunchFailed) as error:
                 why = str(error)
         halted = self._halting and running.scope.cancel_called
@@ -192,6 +200,8 @@ class ServerSteps:
         try:
             if spec.log:
                 keeper = await open_window(self._home, spec, title=short_name(key), umask=self._umask)
+            elif (waiting := self._standby.take((key, order.unit))) is not None:
+                keeper = await open_keeper(msgspec.structs.replace(spec, output=str(self._log(launch))), *waiting)
             else:
                 keeper = await start_keeper(
                     spec,
@@ -215,7 +225,7 @@ class ServerSteps:
 
     async def _until_ready(self, order: RunStep, launch: str, keeper: Identity) -> None:
         readiness = Readiness(order.definition, keeper, self._log(launch))
-        pause = LOOK_S
+        begun = time.monotonic()
         missing = "nothing yet"
         with anyio.move_on_after(order.definition.start_timeout_ms / 1000):
             while True:
@@ -225,13 +235,8 @@ class ServerSteps:
                     return
                 if result.gone or has_failed(result) or probe(keeper) is Presence.GONE:
                     raise StepFailed(f"the start command ended {how(result)} before the server was ready ({missing})")
-                await anyio.sleep(pause)
-                pause = min(LOOK_S_MAX, pause * 1.3)
+                await anyio.sleep(pause_s(time.monotonic() - begun))
         raise StepFailed(f"not ready within {format_duration(order.definition.start_timeout_ms)}: {missing}")
-
-    async def _server(self, order: RunStep, launch: str, keeper: Identity) -> Server:
-        commit = await anyio.to_thread.run_sync(_commit, order.worktree)
-        return Server(launch, keeper, order.worktree, order.definition, commit, time.time_ns() // 1_000_000)
 
     # --- watching ---------------------------------------------------------------------------
     async def _watch(self, key: str, unit: str, server: Server) -> None:
