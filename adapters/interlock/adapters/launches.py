@@ -91,7 +91,6 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
         stop_timeout_ms: from SIGTERM to SIGKILL.
         attached: whether the tree is stopped when this side's socket closes (a wrapper), or lives on (a supervisor).
         log: of a launch in a window: the file, which must exist, that gets what the command prints.
-        output: a file, which must exist, that gets the command's stdout and stderr; empty: the keeper's own.
         spare: programs that are left running and not counted: each its name, and arguments that it must have.
     """
 
@@ -103,7 +102,6 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     stop_timeout_ms: int = 30_000
     attached: bool = False
     log: str = ""
-    output: str = ""
     spare: tuple[tuple[str, ...], ...] = ()
 
 
@@ -274,30 +272,16 @@ async def start_keeper(
         LaunchFailed: it did not come up within 10 s; it is then gone.
     """
     reap()
-    try:
-        spawned = spawn_keeper(stdin=stdin, stdout=stdout, stderr=stderr, new_session=new_session, umask=umask)
-    except OSError as error:
-        raise LaunchFailed(f"the keeper of launch {spec.launch} cannot be started: {error}") from error
-    return await open_keeper(spec, *spawned)
-
-
-def spawn_keeper(
-    *, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool, umask: int
-) -> tuple[Child, socket.socket]:
-    """Start a keeper that knows nothing yet, for `open_keeper`. Args: as for `start_keeper`. Raises OSError."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     try:
-        process = subprocess.Popen(
-            [*keeper_command(), str(theirs.fileno())], stdin=stdin, stdout=stdout, stderr=stderr, close_fds=True,
-            pass_fds=(theirs.fileno(),), cwd="/", env=keeper_environment(), start_new_session=new_session, umask=umask,
-        )  # fmt: skip
-    except OSError:
+        process = _spawn(theirs.fileno(), stdin, stdout, stderr, new_session, umask)
+    except OSError as error:
         ours.close()
-        raise
+        raise LaunchFailed(f"the keeper of launch {spec.launch} cannot be started: {error}") from error
     finally:
         theirs.close()
-    return process, ours
+    return await open_keeper(spec, process, ours)
 
 
 async def open_keeper(spec: LaunchSpec, process: Child, control: socket.socket) -> Keeper:
@@ -333,6 +317,23 @@ def _portable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_portable(name): _portable(inner) for name, inner in value.items()}
     return [_portable(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _spawn(
+    control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool, umask: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*keeper_command(), str(control)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        close_fds=True,
+        pass_fds=(control,),
+        cwd="/",
+        env=keeper_environment(),
+        start_new_session=new_session,
+        umask=umask,
+    )
 
 
 def keeper_command() -> list[str]:

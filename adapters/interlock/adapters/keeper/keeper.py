@@ -5,7 +5,7 @@ import os
 import select
 import time
 
-from interlock.adapters.keeper.own_process import become_subreaper, detach_output, print_into, without_terminal
+from interlock.adapters.keeper.own_process import become_subreaper, detach_output, without_terminal
 from interlock.adapters.keeper.report import Report
 from interlock.adapters.keeper.spec import Spec
 from interlock.adapters.keeper.tree import Row, descendants, identity, matches, nearest_descendants, row, send, words_of
@@ -115,8 +115,6 @@ class Keeper:
         try:
             spec = Spec(**loads(self.wait_line() or b"{}"))
             self.report.open(spec.result)
-            if spec.output:
-                print_into(spec.output)
             if spec.log and self.in_window is not None:
                 self.window = self.in_window(spec.log)
         except (OSError, ValueError, TypeError) as error:

@@ -32,14 +32,6 @@ def without_terminal() -> bool:
     return False
 
 
-def print_into(path: str) -> None:
-    """Make a file our stdout and stderr, which the command inherits. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-    for fd in (1, 2):
-        os.dup2(file, fd)
-    os.close(file)
-
-
 def detach_output() -> None:
     """Let go of the command's stdin, stdout and stderr: whoever reads them would wait for us as well."""
     try:

@@ -14,7 +14,6 @@ class Spec:
         stop_timeout_ms: int,
         attached: bool,
         log: str = "",
-        output: str = "",
         spare: tuple[list[str], ...] = (),
     ) -> None:
         self.argv = argv
@@ -25,7 +24,6 @@ class Spec:
         self.stop_timeout_ms = stop_timeout_ms
         self.attached = attached
         self.log = log
-        self.output = output
         self.spare = spare
 
     def resource(self) -> str:

@@ -20,7 +20,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from interlock.adapters.launch_result import read_result
-from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, open_keeper, reap, start_keeper
+from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import probe, wait_gone
 from interlock.adapters.readiness import LOOK_S_MAX, Readiness, in_the_way, last_lines, pause_s
@@ -32,7 +32,6 @@ from interlock.adapters.resources.launching import (
     how,
     login_shell,
 )
-from interlock.adapters.standby import Standby
 from interlock.adapters.stopping import stop_tree
 from interlock.adapters.terminals import open_window
 from interlock.protocol.durations import format_duration
@@ -77,7 +76,6 @@ class ServerSteps:
         self._tell = tell
         self._running: dict[tuple[str, str, int], _Running] = {}
         self._adopted: set[str] = set()
-        self._standby = Standby(tasks, umask)
         self._halting = False
 
     def begin(self, key: str, order: Order) -> None:
@@ -112,7 +110,7 @@ class ServerSteps:
         try:
             match order.kind:
                 case StepKind.STOP:
-                    end = await self._stop(key, order)
+                    end = await self._stop(order)
                 case StepKind.VERIFY:
                     end = await self._verify(order)
                 case StepKind.START:
@@ -123,17 +121,12 @@ class ServerSteps:
         self._running.pop((key, order.unit, order.step), None)
         self._tell(key, end)
 
-    async def _stop(self, key: str, order: RunStep) -> StepResult | StepFailure:
+    async def _stop(self, order: RunStep) -> StepResult | StepFailure:
         server = order.server
         assert server is not None
-        if order.worktree != "-" and order.definition.terminal != "tmux" and not self._halting:  # a start follows
-            self._standby.prepare((key, order.unit))
-        try:
-            stopped = await stop_tree(
-                server.keeper, self._result(server.launch), order.definition.stop_timeout_ms, server.launch
-            )
-        finally:
-            self._standby.drop_soon((key, order.unit))
+        stopped = await stop_tree(
+            server.keeper, self._result(server.launch), order.definition.stop_timeout_ms, server.launch
+        )
         reap()
         if not stopped.proved:
             return StepFailure(order.unit, order.step, f"the old server: {stopped.evidence}", proved=False)
@@ -200,8 +193,6 @@ class ServerSteps:
         try:
             if spec.log:
                 keeper = await open_window(self._home, spec, title=short_name(key), umask=self._umask)
-            elif (waiting := self._standby.take((key, order.unit))) is not None:
-                keeper = await open_keeper(msgspec.structs.replace(spec, output=str(self._log(launch))), *waiting)
             else:
                 keeper = await start_keeper(
                     spec,
