@@ -283,7 +283,7 @@ def _grow(log: Path, size: int) -> None:
             try:
                 for at in range(before, size, _ZEROS):
                     os.pwrite(fd, bytes(min(_ZEROS, size - at)), at)
-                os.fdatasync(fd)
+                os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, before)
         finally:
