@@ -386,6 +386,19 @@ async def test_a_newer_schema_is_refused_by_its_number(path: Path) -> None:
     assert "upgrade" in sentence
 
 
+async def test_a_database_of_0_2_is_taken_and_from_then_on_refused_by_0_2(path: Path) -> None:
+    """It read snapshots that lack what it finds tickets and names with: each queue in them froze at its next step."""
+    await filled(path, rows=3)
+    execute(path, "PRAGMA user_version=1")
+    async with SqliteStore(path) as store:
+        assert indexes(await store.rows(0, 10)) == [1, 2, 3]
+
+    known = MIGRATIONS[:1]  # that version's
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "MIGRATIONS", known)
+        assert "schema version 2 and this interlock knows up to 1" in await refusal(path)
+
+
 async def test_another_programs_database_is_refused_and_left_as_it_was(path: Path) -> None:
     execute(path, "CREATE TABLE bookmark (url)")
     before = path.read_bytes()
