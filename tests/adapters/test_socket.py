@@ -16,6 +16,8 @@ from tests.coordinator import bus as coordinator
 from tests.end_to_end.playground import Bus
 
 from interlock.adapters.stream_session import Doorkeeper
+from interlock.coordinator.watching import watch_wrapper
+from interlock.protocol.resource_ticket import Ticket
 
 
 @pytest.fixture(scope="module")
@@ -373,13 +375,20 @@ def test_without_a_descriptor_to_spare_the_connected_are_served_and_later_everyb
     assert bus("status").code == 0
 
 
-@pytest.mark.parametrize(("watched", "room"), [(0, 44), (20, 24), (290, 16)])
-def test_connections_leave_room_for_what_must_go_on(monkeypatch: pytest.MonkeyPatch, watched: int, room: int) -> None:
+@pytest.mark.parametrize(("watched", "attended", "room"), [(0, 0, 44), (20, 0, 24), (0, 20, 24), (290, 0, 16)])
+def test_connections_leave_room_for_what_must_go_on(
+    monkeypatch: pytest.MonkeyPatch, watched: int, attended: int, room: int
+) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (300, 300))
     at_work = coordinator.Bus()
     keeper = Doorkeeper(at_work.supervisor, at_work.router, at_work.desk, lambda session: None)
     for number in range(watched):
         at_work.supervisor.attendance.watch(coordinator.process(number + 1))
+    for number in range(attended):  # each `bus run` that waits is a process that is watched too
+        ticket = Ticket(
+            f"r{number}", "x", 1, number, "-", "", "r", 0, run=True, process=coordinator.process(number + 1)
+        )
+        watch_wrapper(at_work.supervisor, "machine/r", ticket)
     for _ in range(room):
         assert keeper.has_room()
         at_work.client("x")

@@ -2,6 +2,9 @@
 
 # ruff: noqa: ASYNC240 - looking at a small file blocks nothing: these tests run alone in their loop.
 
+import errno
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +17,7 @@ import pytest
 from tests.polling import WAIT_S
 
 from interlock.adapters import mounts, sqlite
-from interlock.adapters.sqlite import LOG_BYTES_MAX, MIGRATIONS, PRUNE_ROWS, SqliteStore
+from interlock.adapters.sqlite import LOG_BYTES_MAX, LOG_PAGES, MIGRATIONS, PAGE_BYTES, PRUNE_ROWS, SqliteStore
 from interlock.coordinator.store import NotWritten, Row, Snapshot, Unknown, Unusable
 
 pytestmark = pytest.mark.anyio
@@ -340,6 +343,40 @@ async def test_a_log_whose_file_was_lost_is_refused_and_kept(path: Path, gone: b
     assert log.read_bytes() == b"what was acknowledged last"
 
 
+async def test_a_log_has_its_length_from_the_start_and_only_what_was_written_is_read_of_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """macOS has no fdatasync: no supervisor would have come up there."""
+    monkeypatch.delattr(os, "fdatasync", raising=False)
+    killed = tmp_path / "killed.db"
+    async with SqliteStore(path) as store:
+        assert path.with_name("bus.db-wal").stat().st_size == LOG_PAGES * PAGE_BYTES
+        await store.append(row(1))
+        for part in ("", "-wal"):
+            shutil.copy(f"{path}{part}", f"{killed}{part}")
+    async with SqliteStore(killed) as store:
+        assert indexes(await store.rows(0, 10)) == [1]
+
+
+async def test_a_log_stays_as_it_is_where_there_is_no_room_for_its_length(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before the disk was full is taken back: it is room for what comes."""
+    sizes, write = list[int](), os.pwrite
+
+    def full(fd: int, data: bytes, at: int) -> int:
+        sizes.append(os.fstat(fd).st_size)
+        if len(sizes) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    async with SqliteStore(path) as store:
+        assert sizes[1] > sizes[0] == path.with_name("bus.db-wal").stat().st_size
+        await store.append(row(1))
+        assert indexes(await store.rows(0, 10)) == [1]
+
+
 async def test_a_newer_schema_is_refused_by_its_number(path: Path) -> None:
     await filled(path)
     execute(path, f"PRAGMA user_version={len(MIGRATIONS) + 1}")
@@ -347,6 +384,19 @@ async def test_a_newer_schema_is_refused_by_its_number(path: Path) -> None:
     sentence = await refusal(path)
     assert f"version {len(MIGRATIONS) + 1}" in sentence
     assert "upgrade" in sentence
+
+
+async def test_a_database_of_0_2_is_taken_and_from_then_on_refused_by_0_2(path: Path) -> None:
+    """It read snapshots that lack what it finds tickets and names with: each queue in them froze at its next step."""
+    await filled(path, rows=3)
+    execute(path, "PRAGMA user_version=1")
+    async with SqliteStore(path) as store:
+        assert indexes(await store.rows(0, 10)) == [1, 2, 3]
+
+    known = MIGRATIONS[:1]  # that version's
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "MIGRATIONS", known)
+        assert "schema version 2 and this interlock knows up to 1" in await refusal(path)
 
 
 async def test_another_programs_database_is_refused_and_left_as_it_was(path: Path) -> None:

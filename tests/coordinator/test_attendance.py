@@ -1,5 +1,7 @@
 """What agents' lives hang on: a program's process where it can be seen, else its connections."""
 
+import ast
+import inspect
 from typing import Any
 
 import anyio
@@ -7,6 +9,8 @@ import anyio.lowlevel
 import pytest
 from tests.coordinator.bus import Bus, Client, FakeCaller, process, settled
 
+from interlock.coordinator import consequences
+from interlock.coordinator.consequences import Consequences
 from interlock.protocol.limits import SESSION_CUT_MS
 from interlock.protocol.registry import Agent
 
@@ -217,8 +221,16 @@ async def test_who_is_gone_is_not_looked_up_any_more(bus: Bus) -> None:
         for number in range(20):
             waiter = bus.client(f"guest-{number}")
             await waiter.ask(f"REQUEST {KEY} - y")
-            await waiter.ask(f"REQUEST machine/own-{number} - z")
+            if number % 2:  # what is held ends otherwise than what is waited for
+                await waiter.ask(f"REQUEST machine/own-{number} - z")
             await waiter.ask({"type": "LEAVE"}, to="supervisor")
         await bus.supervisor.dispatcher.quiet()
         counts = bus.supervisor.counts()
         assert (counts["agents"], counts["agents here"], counts["agents with resources"]) == (21, 1, 1)
+
+
+def test_the_events_that_are_looked_at_are_those_that_there_is_something_to_do_for() -> None:
+    """One that the table forgot was never looked at, whatever stood there for it."""
+    cases = [each for each in ast.walk(ast.parse(inspect.getsource(consequences))) if isinstance(each, ast.MatchClass)]
+    handled = {ast.unparse(each.cls) for each in cases}
+    assert handled == {event.__name__ for event in Consequences.NOTICED}

@@ -12,7 +12,7 @@ from tests.coordinator.test_log_care import exchange, flip, forget, forget_last
 
 from interlock.coordinator import records
 from interlock.coordinator.log_care import verify
-from interlock.coordinator.store import Row
+from interlock.coordinator.store import Row, Unusable
 from interlock.coordinator.world import World
 from interlock.protocol.limits import VERIFIED_ROWS_A_CALL
 
@@ -102,6 +102,21 @@ async def test_records_that_are_pruned_meanwhile_are_no_gap(bus: Bus, monkeypatc
         said = await proof(bus)
         assert said["replayed"]["begun_with"] == bus.store.kept.index  # type: ignore[union-attr] # as above
         assert "differs" not in said["replayed"]
+
+
+async def test_a_snapshot_that_cannot_be_read_is_said_where_a_proof_is_asked_for(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked waited for an answer that never came."""
+
+    async def damaged() -> None:
+        raise Unusable("bus.db is damaged (its snapshot holds other things than it should)")
+
+    async with bus.running():
+        await lived(bus, 1)
+        monkeypatch.setattr(bus.store, "snapshot", damaged)
+        with anyio.fail_after(60):
+            assert "its snapshot holds other things" in (await proof(bus))["broken"]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Doorkeeper:
 
     def has_room(self) -> bool:
         """One more connection can be: it leaves what others need. Each process that is watched has an open file too."""
-        sessions_max = self._files_max - FILES_KEPT - self.supervisor.attendance.watched()
+        sessions_max = self._files_max - FILES_KEPT - self.supervisor.watched()
         return len(self.supervisor.sessions) < max(SESSIONS_MIN, sessions_max)
 
 

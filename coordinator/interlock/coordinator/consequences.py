@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 
-_NOTICED = frozenset({
-    *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
-    *(MessageSent, AgentJoined, AgentBound, AgentLeft),
-})  # fmt: skip
-
-
 class Consequences:
     """One per bus."""
+
+    NOTICED = frozenset({  # the cases of `_notice`: most events are none of them
+        *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
+        *(TicketCancelled, MessageSent, AgentJoined, AgentBound, AgentLeft),
+    })  # fmt: skip
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -60,7 +59,7 @@ class Consequences:
         """
         supervisor = self._supervisor
         for event in outcome.events:
-            if type(event) in _NOTICED:
+            if type(event) in self.NOTICED:
                 self._notice(address, event)
         for send in outcome.outbox:
             if send.reply_to:

@@ -123,15 +123,15 @@ async def verify(
         is_over: nobody listens any more.
         replay: replay it too, from its first record, and compare with its snapshot and with what is lived.
     """
-    check = _Check(Replaying(await log.snapshot()) if replay else None)
-    told, begun_anew, compared = anyio.current_time(), 0, False
+    check, told, begun_anew, compared = _Check(None), anyio.current_time(), 0, False
     try:
+        check = await _begun(log, replay)
         while not is_over() and not compared:
             written = lived().index if lived is not None else 0
             rows = await _some(log, check.chain.last)
             for row in rows:
                 if begun_anew < BEGUN_ANEW_MAX and await _is_pruned(log, check.chain.last, row):
-                    check, begun_anew = _Check(Replaying(await log.snapshot()) if replay else None), begun_anew + 1
+                    check, begun_anew = await _begun(log, replay), begun_anew + 1
                 check.follow(row)
                 if len(rows) > NEARLY_THERE:
                     await checkpoint()
@@ -148,6 +148,10 @@ async def verify(
     except (Unusable, Unknown) as error:
         check.chain.broken = str(error)
     say(check.result(live=compared))
+
+
+async def _begun(log: Log, replay: bool) -> _Check:
+    return _Check(Replaying(await log.snapshot()) if replay else None)
 
 
 def _index(check: _Check) -> int:

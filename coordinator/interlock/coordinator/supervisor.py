@@ -238,6 +238,10 @@ class Supervisor:
         except Exception as error:
             log.error("follow_up_failed", actor=actor.address, exc_info=error)
 
+    def watched(self) -> int:
+        """How many processes are watched, each by an open file; one that an agent and a ticket live by counts twice."""
+        return self.attendance.size() + len(self.attended)
+
     def counts(self) -> dict[str, int]:
         """How much there is of what comes and goes: over a long time each must come back to where it was."""
         world, agents = self.world, self.world.registry.agents
@@ -249,7 +253,7 @@ class Supervisor:
             "runs waiting": len(self.runs),
             "actors": self.dispatcher.size(),
             "deadlines": self.timer.size(),
-            "processes watched": self.attendance.size(),
+            "processes watched": self.watched(),
             "agents": len(agents),
             "agents here": len(agents) - agents.gone_count,
             "agents with resources": len(self._involved),

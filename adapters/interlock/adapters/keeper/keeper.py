@@ -226,6 +226,8 @@ class Keeper:
         """
         if not self.spare or self.status is None or self.divide()[0] or self.divide()[0]:
             return False
+        if not hasattr(os, "waitid"):  # macOS, with an older Python: what is spared there is no child of ours anyway
+            return False
         try:
             return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
