@@ -8,8 +8,10 @@ import anyio
 import pytest
 from tests.polling import until_true
 
-from interlock.adapters.housekeeping import keep_house, sweep
-from interlock.adapters.paths import Home
+from interlock.adapters.housekeeping import keep_house, sweep, sweep_parts
+from interlock.adapters.paths import COPY_PREFIX, Home, is_of_a_home
+from interlock.adapters.sqlite_copy import SqliteCopy
+from interlock.coordinator.store import Row
 from interlock.coordinator.world import World
 from interlock.protocol.definition import ServerDefinition
 from interlock.protocol.identity import Identity
@@ -53,6 +55,24 @@ def test_old_leftovers_go_and_what_is_known_or_new_stays(tmp_path: Path) -> None
 
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in [*stays, outside])
+
+
+@pytest.mark.anyio
+async def test_what_a_killed_supervisor_had_of_a_backup_goes_at_the_next_start_and_a_whole_one_stays(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    whole, part = SqliteCopy(home), SqliteCopy(home)
+    for copy in (whole, part):
+        await copy.add([Row(1, 1, 1, 0, b"h", b"x")])
+    told = Path(await whole.finish(None))
+
+    sweep_parts(home)
+
+    assert [each for each in os.listdir(home.root) if each.startswith(COPY_PREFIX)] == [told.name]
+    assert all(is_of_a_home(name) for name in os.listdir(home.root))
+    await part.close()
 
 
 def _is_gone(path: Path) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -431,6 +432,19 @@ async def test_a_full_disk_is_not_written_and_work_resumes_with_room(store: Sqli
     await limit_pages(store, 1_000_000)
     await store.append(row(2, size=200_000))
     assert indexes(await store.rows(0, 10)) == [1, 2]
+
+
+@pytest.mark.parametrize(("free_bytes", "grown"), [(400 << 20, True), (30 << 20, False), (0, False)])
+async def test_the_log_is_given_its_length_where_that_takes_little_of_what_is_free(
+    path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, grown: bool
+) -> None:
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=4096))
+    async with SqliteStore(path) as store:
+        await store.append(row(1))
+        log = path.with_name(path.name + "-wal").stat().st_size
+    assert (log >= LOG_PAGES * PAGE_BYTES) == grown
+    async with SqliteStore(path) as store:
+        assert indexes(await store.rows(0, 10)) == [1]
 
 
 async def limit_pages(store: SqliteStore, pages: int) -> None:

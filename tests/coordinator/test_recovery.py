@@ -285,6 +285,19 @@ async def test_nobody_is_queued_for_what_has_no_state_file_and_nobody_else_suffe
         assert (await a.ask("REQUEST machine/other - x"))["type"] == "GRANTED"
 
 
+@pytest.mark.parametrize("found", [Found(), Found(Mark("b1", R, 5), file(facts()))])
+async def test_a_start_that_has_no_room_for_its_first_record_serves_nobody(found: Found) -> None:
+    """Else it would make state files beside an empty journal, and the next start would call that one lost."""
+    store = MemoryStore()
+    store.full = True
+    with pytest.RaisesGroup(pytest.RaisesExc(Unusable, match="make room"), flatten_subgroups=True):
+        async with Bus(store, found=found).running():
+            pass
+    store.full = False
+    async with Bus(store.crash(), found=found).running() as bus:
+        assert bus.supervisor.world.term == 1
+
+
 async def test_no_number_is_given_above_the_mark(bus: Bus) -> None:
     states = Refusing()
     bus = Bus(states=states)

@@ -1,12 +1,15 @@
 """The supervisor: who hears what, who pays for whom, what is left after a restart, and what a crowd costs."""
 
+import errno
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
+import structlog
 from tests.coordinator.bus import Bus, FakeCaller, FakeEffects, as_bytes, process, replayed, settled
 from tests.coordinator.memory_store import MemoryStore
 
@@ -20,6 +23,7 @@ from interlock.coordinator.world import World
 from interlock.protocol import resource as resource_machine
 from interlock.protocol.agents import Agents
 from interlock.protocol.definition import Definition
+from interlock.protocol.identity import Identity
 from interlock.protocol.limits import FRAME_BYTES_MAX
 from interlock.protocol.messages import Granted, Release, tag_of
 from interlock.protocol.outcome import Now
@@ -35,6 +39,33 @@ KEY = "machine/r"
 
 def run_request(purpose: str = "test") -> dict[str, Any]:
     return {"type": "REQUEST", "resource": KEY, "worktree": "-", "purpose": purpose, "run": True}
+
+
+# --- what follows ---------------------------------------------------------------------------
+async def test_one_consequence_that_fails_takes_no_other_with_it() -> None:
+    """A process cannot be watched, a session cannot be written to: who asked has its answer, and so has who waited."""
+
+    class Failing(FakeEffects):
+        def watch(self, identity: Identity, then: Callable[[], None]) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    bus = Bus(effects=Failing())
+    with anyio.fail_after(60):
+        async with bus.running():
+            a, b = bus.client("a", FakeCaller(process())), bus.client("b")
+            other = bus.client("b")
+            with structlog.testing.capture_logs() as logged:
+                assert (await a.ask(f"REQUEST {KEY} - x"))["type"] == "GRANTED"
+                assert {each["event"] for each in logged} == {"follow_up_failed"}
+                await b.ask(f"REQUEST {KEY} - y")
+                for first in (b, other):
+                    await first.ask({"type": "WAIT", "resource": KEY, "follow": True}, to="supervisor")
+                b.session.push = other.session.push = lambda frame: 1 / 0  # type: ignore[method-assign,assignment]
+                assert (await a.ask(f"RELEASE {KEY}"))["type"] == "RELEASED"
+                await settled()
+            unit = bus.supervisor.world.resources[KEY].units[0]
+            assert unit.ticket is not None
+            assert unit.ticket.agent == "b"
 
 
 # --- processes ------------------------------------------------------------------------------

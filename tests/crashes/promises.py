@@ -10,7 +10,7 @@ import msgspec
 from tests.end_to_end.playground import Event
 
 from interlock.adapters.inbox_files import file_name
-from interlock.adapters.paths import Home, is_of_a_home
+from interlock.adapters.paths import PART_SUFFIX, Home, is_of_a_home
 from interlock.adapters.private_files import TEMPORARY
 from interlock.adapters.sqlite import SqliteStore
 from interlock.coordinator import records
@@ -149,7 +149,7 @@ def left_lying(home: Home, journal: Journal, kills: int) -> Iterator[str]:
         kills: as many files a kill may leave in a tmp/, until the sweep of old ones finds them.
     """
     for name in os.listdir(home.root):
-        if not is_of_a_home(name) or name.startswith((".backup-", ".trusted")) or name.endswith("-journal"):
+        if not is_of_a_home(name) or name.startswith(".trusted") or name.endswith(("-journal", PART_SUFFIX)):
             yield f"{name} was left in the home"
     for name in os.listdir(home.states):
         if name.startswith(TEMPORARY) or not (name == ".numbers" or name.endswith(".md")):

@@ -9,7 +9,7 @@ import anyio
 import structlog
 
 from interlock.adapters.launches import LAUNCH_NAME
-from interlock.adapters.paths import COPY_PREFIX, Home
+from interlock.adapters.paths import COPY_PREFIX, PART_SUFFIX, Home
 from interlock.adapters.survivors import survivors
 from interlock.adapters.terminals import sweep_windows
 
@@ -54,11 +54,19 @@ def sweep(home: Home, launches: Iterable[str], keep_ms: int) -> int:
                 if old and name not in alive:
                     os.unlink(entry.path)
                     removed += 1
-    removed += _unfinished_copies(home)
+    removed += _forgotten_copies(home)
     return removed + sweep_windows(home.root, known)
 
 
-def _unfinished_copies(home: Home) -> int:
+def sweep_parts(home: Home) -> None:
+    """Remove what a killed supervisor had of a backup; at a start only, when none is being made."""
+    for entry in os.scandir(home.root):
+        if entry.name.startswith(COPY_PREFIX) and entry.name.endswith(PART_SUFFIX):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _forgotten_copies(home: Home) -> int:
     """Backups that nobody took away."""
     before_s, removed = time.time() - RESULTS_KEPT_MS / 1000, 0
     for entry in os.scandir(home.root):

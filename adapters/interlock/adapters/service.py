@@ -25,7 +25,7 @@ from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder, living_holder
 from interlock.adapters.home_config import read_config
 from interlock.adapters.home_watch import HomeWatch
-from interlock.adapters.housekeeping import keep_house, sweep
+from interlock.adapters.housekeeping import keep_house, sweep, sweep_parts
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.post_office import PostOffice
@@ -170,6 +170,7 @@ class Service:
                 try:
                     await supervisor.start(tasks)
                     await states.begin()
+                    sweep_parts(self._home)
                     tasks.start_soon(states.run)
                     doorkeeper, path = self._door, self._home.socket()
                     door = UnixDoor(path, doorkeeper, self._inherited)

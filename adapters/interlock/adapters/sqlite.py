@@ -69,6 +69,9 @@ SELECT min(idx), coalesce(
     (SELECT idx FROM record WHERE idx > ? OR at_ms >= ? ORDER BY idx LIMIT 1), max(idx)) FROM record"""
 SAVE = "INSERT OR REPLACE INTO snapshot (one, idx, hash, body) VALUES (1, ?, ?, ?)"
 _ZEROS = 1 << 20  # written at once
+_ROOM_TIMES = (
+    10  # as much as a log is to grow by at the start must be free: state files and servers' logs need room too
+)
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _ROW_TYPES = (int, int, int, int, bytes, bytes)
 _DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
@@ -276,12 +279,14 @@ def _grow(log: Path, size: int) -> None:
     """Give the log its length at once: an fsync after which a file is longer costs twice one that is not (ADR 25).
 
     Zeros are no frames to SQLite, like the old ones that lie behind the end of every log that is used again. Nothing
-    depends on it: without room it is left as it was.
+    depends on it: where it would take much of the room that is left, the log stays as it was.
     """
     with contextlib.suppress(OSError):
         fd = os.open(log, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            before = os.fstat(fd).st_size
+            before, disk = os.fstat(fd).st_size, os.fstatvfs(fd)
+            if disk.f_bavail * disk.f_frsize < _ROOM_TIMES * (size - before):
+                return
             try:
                 for at in range(before, size, _ZEROS):
                     os.pwrite(fd, bytes(min(_ZEROS, size - at)), at)

@@ -12,7 +12,7 @@ from functools import partial
 
 import anyio.to_thread
 
-from interlock.adapters.paths import COPY_PREFIX, Home
+from interlock.adapters.paths import COPY_PREFIX, PART_SUFFIX, Home
 from interlock.adapters.sqlite import APPEND, MIGRATIONS, SAVE
 from interlock.coordinator.store import Row, Snapshot
 
@@ -22,6 +22,7 @@ class SqliteCopy:
 
     def __init__(self, home: Home) -> None:
         self._path = str(home.root / f"{COPY_PREFIX}{secrets.token_hex(8)}")
+        self._part = self._path + PART_SUFFIX
         self._connection: sqlite3.Connection | None = None
         self._is_whole = False
 
@@ -37,8 +38,8 @@ class SqliteCopy:
 
     def _add(self, rows: Sequence[Row]) -> None:
         if self._connection is None:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            os.close(os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            connection = sqlite3.connect(self._part, isolation_level=None, check_same_thread=False)
             self._connection = connection
             # Nobody sees it before it is whole: no journal of its own, and one fsync at the end.
             for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE"):
@@ -57,11 +58,12 @@ class SqliteCopy:
             self._connection.execute(SAVE, (snapshot.index, snapshot.hash, snapshot.body))
         self._connection.close()
         self._connection = None
-        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(self._part, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
+        os.rename(self._part, self._path)
         self._is_whole = True
 
     def _close(self) -> None:
@@ -70,7 +72,7 @@ class SqliteCopy:
                 self._connection.close()
         if not self._is_whole:
             with contextlib.suppress(OSError):
-                os.unlink(self._path)
+                os.unlink(self._part)
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ from interlock.coordinator.dispatcher import RETRY_SECONDS
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.records import CameUp
 from interlock.coordinator.recovery import judge, number_floor, rebuild
+from interlock.coordinator.store import Unusable
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -22,7 +23,7 @@ async def claim(supervisor: Supervisor) -> str:
         What every agent is to be told of a recovery; "" where there was none.
 
     Raises:
-        Unusable: the journal is an old copy, see recovery.py.
+        Unusable: the journal is an old copy, see recovery.py; or there is no room for what it must begin with.
         NotWritten: the high-water mark cannot be written, in a recovery.
     """
     world, found = supervisor.world, supervisor.found
@@ -31,11 +32,15 @@ async def claim(supervisor: Supervisor) -> str:
         supervisor.journal.number_after(number_floor(world, found))
     world.term += 1
     came_up = CameUp(world.term, supervisor.pid, world.bus or new_id(), lost)
+    recorded = await supervisor.record(came_up)
+    if not recorded and (lost or not world.index):
+        # Whoever served all the same would leave state files beside a journal without a record: to the next start that
+        # is one that was lost. And a recovery is begun by a record, so that one cut short is taken up again.
+        raise Unusable("no room for the first record in bus.db: make room on its disk, then start again")
     if lost:
-        await _until_recorded(supervisor, came_up)  # before anything else: a recovery cut short is taken up again
         await supervisor.states.reserve_numbers(world.seq)  # from now on the mark belongs to this journal
         return await rebuild(supervisor, found)
-    if not await supervisor.record(came_up):
+    if not recorded:
         supervisor.spawn(_until_recorded, supervisor, came_up)
     return ""
 

@@ -1,12 +1,15 @@
 """Consequences: what follows from a decision once it is durable: answers, news, watches, steps, deadlines.
 
 It decides nothing. What a decision says is said here, in the order of its events; what an agent has not heard here
-waits in its inbox.
+waits in its inbox. One consequence that fails is logged, and the others happen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from interlock.coordinator.actor import Item
 from interlock.coordinator.ids import new_id
@@ -40,6 +43,8 @@ from interlock.protocol.resource_waiting import next_deadline
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
+log = structlog.get_logger("consequences")
+
 
 class Consequences:
     """One per bus."""
@@ -60,25 +65,25 @@ class Consequences:
         supervisor = self._supervisor
         for event in outcome.events:
             if type(event) in self.NOTICED:
-                self._notice(address, event)
+                _each(address, self._notice, address, event)
         for send in outcome.outbox:
             if send.reply_to:
-                supervisor.answer(send.reply_to, send.to, send.body)
+                _each(address, supervisor.answer, send.reply_to, send.to, send.body)
             elif send.run in supervisor.runs:
-                self._push(supervisor.runs[send.run], send.to, send.body, new_id())
+                _each(address, self._push, supervisor.runs[send.run], send.to, send.body, new_id())
         for agent, letter in staged.letters if staged is not None else ():
-            self.news(agent, letter)
+            _each(address, self.news, agent, letter)
         for agent in touched(address, outcome, staged):
-            supervisor.mail.changed(agent)
+            _each(address, supervisor.mail.changed, agent)
         for order in outcome.steps:
             assert isinstance(order, Order)
-            supervisor.effects.begin(address, order)
+            _each(address, supervisor.effects.begin, address, order)
         if isinstance(outcome.state, Resource):
             if staged is not None:
-                supervisor.states.changed(address)
-            supervisor.timer.arm(address, next_deadline(outcome.state, supervisor.clock.boot()))
+                _each(address, supervisor.states.changed, address)
+            _each(address, supervisor.timer.arm, address, next_deadline(outcome.state, supervisor.clock.boot()))
         elif isinstance(outcome.state, Registry):
-            supervisor.timer.arm(address, outcome.state.next_deadline())
+            _each(address, supervisor.timer.arm, address, outcome.state.next_deadline())
 
     def news(self, agent: str, letter: Letter) -> None:
         """Show a new letter to the agent's live sessions that follow what it is about."""
@@ -90,7 +95,7 @@ class Consequences:
             if (key in each.following or not each.following) and not each.closed.is_set()
         ]
         for session in sessions:
-            self._push(session, agent, letter.body, letter.id, letter.sender)
+            _each(INBOX + agent, self._push, session, agent, letter.body, letter.id, letter.sender)
         if sessions:
             supervisor.dispatcher.put(INBOX + agent, Item(Deliver((letter.id,)), lazy=True), own=True)
 
@@ -107,7 +112,7 @@ class Consequences:
             case Started(_, _, _, launch):
                 watch_launch(supervisor, address, launch)
             case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
-                self._over(address, agent, fence)
+                _each(address, self._over, address, agent, fence)
                 self._strike_off(agent)
             case TicketCancelled(agent):
                 self._strike_off(agent)
@@ -137,8 +142,16 @@ class Consequences:
         supervisor = self._supervisor
         for session in supervisor.followers.get(agent, ()):
             if key in session.following or not session.following:
-                self._push(session, agent, Released(key, key, fence), new_id())
+                _each(key, self._push, session, agent, Released(key, key, fence), new_id())
 
     def _push(self, session: Session, to: str, body: FromBus, message_id: str, sender: str = COORDINATOR) -> None:
         frame = answer_frame(message_id, wire_time(self._supervisor.clock.wall_ms()), to, body, "", sender=sender)
         session.push(frame)
+
+
+def _each(address: str, happen: Callable[..., object], *args: Any) -> None:
+    """One consequence. A fault in it is ours and logged: the decision stands, and so does what else follows."""
+    try:
+        happen(*args)
+    except Exception as error:
+        log.error("follow_up_failed", actor=address, exc_info=error)
