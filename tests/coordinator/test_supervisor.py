@@ -60,7 +60,7 @@ async def test_one_consequence_that_fails_takes_no_other_with_it() -> None:
                 await b.ask(f"REQUEST {KEY} - y")
                 for first in (b, other):
                     await first.ask({"type": "WAIT", "resource": KEY, "follow": True}, to="supervisor")
-                b.session.push = other.session.push = lambda frame: 1 / 0  # type: ignore[method-assign,assignment]
+                b.session.push = other.session.push = lambda frame: 1 / 0  # type: ignore[method-assign,assignment] # it is made to fail
                 assert (await a.ask(f"RELEASE {KEY}"))["type"] == "RELEASED"
                 await settled()
             unit = bus.supervisor.world.resources[KEY].units[0]
