@@ -37,10 +37,6 @@ class Attendance:
                 self.watch(agent.process)
         self._supervisor.tell(REGISTRY, SessionCut())
 
-    def size(self) -> int:
-        """How many processes are watched."""
-        return len(self._watched)
-
     def watch(self, process: Identity) -> None:
         """One watch a process, however many agents are bound to it."""
         if process in self._watched:

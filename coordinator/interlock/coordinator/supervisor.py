@@ -240,7 +240,7 @@ class Supervisor:
 
     def counts(self) -> dict[str, int]:
         """How much there is of what comes and goes: over a long time each must come back to where it was."""
-        world, agents = self.world, self.world.registry.agents.values()
+        world, agents = self.world, self.world.registry.agents
         return {
             "tasks": len(anyio.get_running_tasks()),
             "sessions": len(self.sessions),
@@ -249,9 +249,9 @@ class Supervisor:
             "runs waiting": len(self.runs),
             "actors": self.dispatcher.size(),
             "deadlines": self.timer.size(),
-            "processes watched": self.attendance.size(),
+            "processes watched": self.attendance.watched(),
             "agents": len(agents),
-            "agents here": sum(not each.gone for each in agents),
+            "agents here": len(agents) - agents.gone_count,
             "agents with resources": len(self._involved),
             "resources": len(world.resources),
             "resources in use": len(world.resources) - len(world.idle),
