@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from interlock.adapters.housekeeping import keep_house, sweep
-from interlock.adapters.paths import Home
+from interlock.adapters.paths import Home, is_of_a_home
+from interlock.adapters.sqlite_copy import SqliteCopy
 from interlock.coordinator.world import World
 from interlock.protocol.definition import ServerDefinition
 from interlock.protocol.identity import Identity
@@ -52,6 +53,27 @@ def test_old_leftovers_go_and_what_is_known_or_new_stays(tmp_path: Path) -> None
 
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in [*stays, outside])
+
+
+@pytest.mark.anyio
+async def test_a_backup_whose_supervisor_died_goes_at_the_next_start_and_one_under_way_stays(tmp_path: Path) -> None:
+    """It is as large as the log, and stayed for a day."""
+    home = Home(tmp_path / "home")
+    home.create()
+    left, taken_soon = home.root / ".backup-0011.part", home.root / ".backup-0022"
+    for path in (left, taken_soon):
+        path.write_text("x")
+    under_way = SqliteCopy(home)
+    await under_way.add([])
+
+    assert sweep(home, (), 30 * DAY_MS) == 1
+
+    assert not left.exists()
+    assert taken_soon.exists()
+    made = Path(await under_way.finish(None))
+    await under_way.close()
+    assert sorted(home.root.glob(".backup-*")) == sorted([taken_soon, made])
+    assert is_of_a_home(left.name)
 
 
 @pytest.mark.anyio

@@ -10,6 +10,7 @@ import structlog
 
 from interlock.adapters.launches import LAUNCH_NAME
 from interlock.adapters.paths import COPY_PREFIX, Home
+from interlock.adapters.sqlite_copy import is_left
 from interlock.adapters.survivors import survivors
 from interlock.adapters.terminals import sweep_windows
 
@@ -59,12 +60,12 @@ def sweep(home: Home, launches: Iterable[str], keep_ms: int) -> int:
 
 
 def _unfinished_copies(home: Home) -> int:
-    """Backups that nobody took away."""
+    """Backups whose supervisor died over them, and those that nobody took away in a day."""
     before_s, removed = time.time() - RESULTS_KEPT_MS / 1000, 0
     for entry in os.scandir(home.root):
         with contextlib.suppress(OSError):
             is_copy = entry.name.startswith(COPY_PREFIX) and entry.is_file(follow_symlinks=False)
-            if is_copy and entry.stat(follow_symlinks=False).st_mtime < before_s:
+            if is_copy and (is_left(entry.path) or entry.stat(follow_symlinks=False).st_mtime < before_s):
                 os.unlink(entry.path)
                 removed += 1
     return removed

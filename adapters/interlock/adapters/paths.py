@@ -13,10 +13,11 @@ from interlock.adapters.homes import home_root, socket_path
 # All that a bus makes in its home. A part that puts something else there adds its name; nothing else is ever removed.
 NAMES = re.compile(
     r"bus\.(toml|lock|sock|down)|bus\.db(\.aside-[0-9Tx]+)?(-wal|-shm|-journal)?"
-    r"|trusted\.json|\.trusted\.json\.[0-9a-f]+|\.backup-[0-9a-f]+"
+    r"|trusted\.json|\.trusted\.json\.[0-9a-f]+|\.backup-[0-9a-f]+(\.part)?"
     r"|inboxes|launches|log|shared-resources|tmux"
 )
 COPY_PREFIX = ".backup-"  # a backup on its way out
+COPY_PART = ".part"  # of the name of one that is not whole yet
 
 
 class BadHome(Exception):

@@ -12,16 +12,19 @@ from functools import partial
 
 import anyio.to_thread
 
-from interlock.adapters.paths import COPY_PREFIX, Home
+from interlock.adapters.paths import COPY_PART, COPY_PREFIX, Home
 from interlock.adapters.sqlite import APPEND, MIGRATIONS, SAVE
 from interlock.coordinator.store import Row, Snapshot
+
+_being_made: set[str] = set()  # by this process; what else is not whole has a dead writer
 
 
 class SqliteCopy:
     """Args: home: in whose folder it is made; whoever asked for it takes it away from there."""
 
     def __init__(self, home: Home) -> None:
-        self._path = str(home.root / f"{COPY_PREFIX}{secrets.token_hex(8)}")
+        self._whole = str(home.root / f"{COPY_PREFIX}{secrets.token_hex(8)}")
+        self._path = self._whole + COPY_PART
         self._connection: sqlite3.Connection | None = None
         self._is_whole = False
 
@@ -30,13 +33,14 @@ class SqliteCopy:
 
     async def finish(self, snapshot: Snapshot | None) -> str:
         await _in_thread(partial(self._finish, snapshot))
-        return self._path
+        return self._whole
 
     async def close(self) -> None:
         await anyio.to_thread.run_sync(self._close)
 
     def _add(self, rows: Sequence[Row]) -> None:
         if self._connection is None:
+            _being_made.add(self._path)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
             connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             self._connection = connection
@@ -62,6 +66,7 @@ class SqliteCopy:
             os.fsync(fd)
         finally:
             os.close(fd)
+        os.rename(self._path, self._whole)
         self._is_whole = True
 
     def _close(self) -> None:
@@ -71,6 +76,12 @@ class SqliteCopy:
         if not self._is_whole:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
+        _being_made.discard(self._path)
+
+
+def is_left(path: str) -> bool:
+    """A copy that is not whole, and that nobody makes any more: there is one supervisor a home, and this is it."""
+    return path.endswith(COPY_PART) and path not in _being_made
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
