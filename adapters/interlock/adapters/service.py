@@ -5,7 +5,6 @@ SIGTERM, `bus down`, a lost lock, a journal that cannot go on ──▶ no new m
 """
 
 import contextlib
-import gc
 import os
 import resource
 import signal
@@ -29,6 +28,7 @@ from interlock.adapters.home_config import read_config
 from interlock.adapters.home_watch import HomeWatch
 from interlock.adapters.housekeeping import keep_house, sweep
 from interlock.adapters.logs import configure_logs
+from interlock.adapters.memory import collect_seldom, give_back
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.post_office import PostOffice
 from interlock.adapters.process import identify, send_signal
@@ -323,7 +323,8 @@ def serve(
     _raise_open_files()
     sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask, inherited)
-    _collect_seldom()
+    give_back()
+    collect_seldom()
     anyio.run(service.run, backend_options={"use_uvloop": _uvloop()})
 
 
@@ -331,13 +332,6 @@ def holder_sentence(home: Home) -> str:
     """Who has the home's lock, as far as its file says."""
     facts = holder(home.lock)
     return f"pid {facts['pid']}" if "pid" in facts else "another process"
-
-
-def _collect_seldom() -> None:
-    """Messages come and go without cycles; looking for some after every 700 of them takes a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _uvloop() -> bool:
