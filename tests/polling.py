@@ -25,9 +25,9 @@ def until(is_true: Callable[[], object], what: Callable[[], object] = lambda: "i
         time.sleep(LOOK_S)
 
 
-def pause() -> None:
+def pause(seconds: float = LOOK_S) -> None:
     """Between two looks of a client that has nothing else, and looks for as long as it lives."""
-    time.sleep(LOOK_S)
+    time.sleep(seconds)
 
 
 async def until_true(is_true: Callable[[], object], what: Callable[[], object] = lambda: "it") -> None:

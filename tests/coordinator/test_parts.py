@@ -9,7 +9,7 @@ from tests.coordinator.virtual_time import VirtualClock
 from interlock.coordinator import rates
 from interlock.coordinator.ids import new_id, uuid_v7
 from interlock.coordinator.mailbox import Mailbox
-from interlock.coordinator.rates import Buckets
+from interlock.coordinator.rates import SWEPT_AT_LEAST, Buckets
 from interlock.coordinator.records import message_id
 from interlock.coordinator.timer import Timer
 from interlock.protocol.limits import MESSAGES_BURST, MESSAGES_BURST_TO_ONE
@@ -149,20 +149,32 @@ def test_the_limits_are_those_of_the_contract(clock: VirtualClock) -> None:
     assert sum(pairs.take("a>b") for _ in range(2 * MESSAGES_BURST_TO_ONE)) == MESSAGES_BURST_TO_ONE == 100
 
 
-async def test_full_buckets_are_forgotten_and_empty_ones_are_not(
-    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rates, "BUCKETS_MAX", 50)
+async def test_buckets_of_those_who_were_here_before_are_forgotten_and_empty_ones_are_not(clock: VirtualClock) -> None:
+    """Each name that was ever said kept its bucket until there were 131,072, and each pair of names: 100 MB."""
     buckets = Buckets(clock, 10, 100)
-    for n in range(50):
-        buckets.take(f"old{n}")
-    await anyio.sleep(20)
-    while buckets.take("greedy"):
-        pass
-    for n in range(10):
-        buckets.take(f"new{n}")
-    assert len(buckets._buckets) <= 51
+    for wave in range(20):
+        for n in range(SWEPT_AT_LEAST // 2):
+            buckets.take(f"{wave}.{n}")
+        while buckets.take("greedy"):
+            pass
+        await anyio.sleep(20 if wave < 19 else 0)
+    assert buckets.size() <= 2 * SWEPT_AT_LEAST
     assert not buckets.take("greedy")
+
+
+def test_many_at_once_are_looked_through_a_few_times_only(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    buckets, looks = Buckets(clock, 10, 100), list[int]()
+    look = buckets._forget_full
+
+    def counted(now_ms: int) -> None:
+        looks.append(now_ms)
+        look(now_ms)
+
+    monkeypatch.setattr(buckets, "_forget_full", counted)
+    for n in range(16 * SWEPT_AT_LEAST):
+        buckets.take(f"new{n}")
+    assert len(looks) == 4
+    assert buckets.size() == 16 * SWEPT_AT_LEAST
 
 
 # --- ids --------------------------------------------------------------------------------------

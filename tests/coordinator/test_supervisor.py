@@ -145,6 +145,27 @@ async def test_a_run_that_comes_back_on_another_connection_hears_there(bus: Bus)
         assert (len(run.heard("GRANTED")), len(again.heard("GRANTED"))) == (0, 1)
 
 
+async def test_a_connection_that_followed_as_one_agent_and_ends_as_another_is_forgotten(bus: Bus) -> None:
+    """It was kept for ever as a follower of the first, with all that it had been told."""
+    async with bus.running():
+        client = bus.client("a")
+        await client.ask({"type": "JOIN", "agent": "a"}, to="supervisor")
+        await client.ask({"type": "WAIT", "resource": "*", "follow": True}, to="supervisor")
+        await client.ask({"type": "JOIN", "agent": "b"}, to="supervisor")
+        assert client.session.agent == "b"
+        bus.supervisor.forget(client.session)
+        assert bus.supervisor.followers == {}
+
+
+async def test_a_run_whose_connection_has_ended_already_is_not_waited_for_there(bus: Bus) -> None:
+    async with bus.running():
+        run = bus.client("a")
+        run.session.close()
+        bus.supervisor.forget(run.session)
+        bus.supervisor.run_waits("run-1", run.session)
+        assert bus.supervisor.runs == {}
+
+
 async def test_a_follower_hears_at_once_and_the_letter_counts_as_delivered(bus: Bus) -> None:
     async with bus.running():
         a, b = bus.client("a"), bus.client("b")

@@ -52,7 +52,7 @@ from interlock.protocol.resource_commands import (
     Tick,
     WrapperGone,
 )
-from interlock.protocol.resource_events import Armed, ResourceEvent
+from interlock.protocol.resource_events import AbsentLookedAt, Armed, ResourceEvent
 from interlock.protocol.resource_evolve import evolve
 from interlock.protocol.resource_state import Launch, Remains, Resource, Server, StepKind, Unit, unit_of
 
@@ -250,7 +250,9 @@ def keeper(number: int) -> Identity:
 
 # --- what came of it, in words --------------------------------------------------------------
 def kept(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
-    return [str(event.__struct_config__.tag) for event in outcome.events if not isinstance(event, Armed)]
+    return [
+        str(event.__struct_config__.tag) for event in outcome.events if not isinstance(event, Armed | AbsentLookedAt)
+    ]
 
 
 def heard(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
@@ -286,7 +288,7 @@ def described(outcome: Outcome[Resource, ResourceEvent]) -> list[str]:
         fields = {name: getattr(event, name) for name in event.__struct_fields__}
         shown = [str(fields[name]) for name in ("agent", "kind", "why") if fields.get(name)]
         fence = [f"(fence {fields['fence']})"] if fields.get("fence") else []
-        if not isinstance(event, Armed):
+        if not isinstance(event, Armed | AbsentLookedAt):
             lines.append(" ".join(["-", str(event.__struct_config__.tag), *shown, *fence]))
     for send in outcome.outbox:
         whose = f"the wrapper of {send.to}" if send.run else send.to if send.reply_to else f"{send.to}'s inbox"

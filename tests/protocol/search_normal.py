@@ -24,7 +24,7 @@ def normal(world: World, config: Config) -> int:
     said = sorted((names.get(agent, 99), world.told(agent)) for agent in config.agents)
     now, pending = resource.definition, resource.next_definition is not None
     defined = (now is config.definition or now == config.definition, pending)
-    return hash((*units, None, *queue, None, *remembered, None, *said, defined))
+    return hash((*units, None, *queue, None, *remembered, None, *said, defined, form.rest(resource.look_at)))
 
 
 def _left(world: World, agent: str) -> int:
@@ -56,7 +56,7 @@ class _Form:
         world = self.world
         ours = t.incarnation == world.incarnation.get(t.agent, 1)
         repeats = world.last_id.get(t.agent) == t.request_id
-        absent = (t.absent, t.request_id in world.absent)
+        absent = (t.absent, t.overdue, t.request_id in world.absent)
         lives = t.process is not None
         return (self.name(t.agent), t.run, lives, t.worktree, t.time_ms, absent, t.misses, self.ranks[t.arrival],
                 ours, repeats)  # fmt: skip

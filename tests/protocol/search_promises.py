@@ -204,6 +204,8 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
             return replace(world, absent=world.absent - {request_id})
         case TicketCancelled(agent, request_id, why, _, remember):
             hold_to("a ticket ends with a reason", why and request_id in world.places, event)
+            timed = isinstance(command, Tick)
+            hold_to("time takes a place from nobody but the absent", not timed or request_id in world.absent, event)
             if remember is not None:
                 kept = (world.places[request_id], world.now_ms + REMEMBERED_MS)
                 world = replace(world, remembered={**world.remembered, agent: kept})

@@ -29,6 +29,7 @@ class Place:
     arrival: int
     declared: int | None = None
     absent: bool = False
+    silent_since: int = 0
     missed: int = 0
 
 
@@ -49,6 +50,8 @@ class Reference:
         self.owners: list[Owner | None] = [None] * units
         self.line: list[Place] = []
         self.arrivals = 0
+        self.look_due: int | None = None
+        self.last_look = 0
 
     def owner(self, agent: str) -> Owner | None:
         for owner in self.owners:
@@ -149,7 +152,13 @@ class Reference:
     polled: list[Owner]
 
     def tick(self, now: int) -> None:
-        """At most one owner loses it, then whoever is due is asked."""
+        """The absent are looked at. At most one owner loses it, then whoever is due is asked."""
+        if self.look_due is not None and self.look_due <= now:
+            if now - self.look_due <= LATE:
+                self.line = [place for place in self.line if not place.absent or place.silent_since >= self.last_look]
+                self.last_look = now
+            self.look_due = now + TIME_MAX
+            self.serve(now)
         for number, owner in enumerate(self.owners):
             if owner is None or owner.claim_due is None or owner.claim_due > now:
                 continue
@@ -158,7 +167,7 @@ class Reference:
                 continue
             self.owners[number] = None
             owner.place.missed += 1
-            owner.place.absent = True
+            owner.place.absent, owner.place.silent_since = True, now
             if owner.place.missed < 3:
                 self.line.append(owner.place)
                 self.line.sort(key=lambda place: place.arrival)
@@ -196,6 +205,10 @@ class Reference:
                 first.missed = 0
             unit, given = self.owners.index(None) if given is None else given, None
             self.owners[unit] = Owner(first, noticed, until)
+        if not any(place.absent for place in self.line):
+            self.look_due = None
+        elif self.look_due is None:
+            self.look_due, self.last_look = now + TIME_MAX, 0
         waited = any(not place.absent for place in self.line)
         for owner in self.owners:
             if owner is None:
@@ -212,7 +225,7 @@ class Reference:
 
     def next_due(self) -> int | None:
         due = [at for owner in self.owners if owner is not None for at in (owner.claim_due, owner.poll_due) if at]
-        return min(due, default=None)
+        return min([*due, *([self.look_due] if self.look_due is not None else [])], default=None)
 
 
 class LockAgainstReference(RuleBasedStateMachine):
@@ -354,6 +367,7 @@ FAULTS = [
     ("count in the declared time", resource_waiting, "_counts", lambda draft, unit: True),
     ("take after sleeping", resource_waiting, "LATE_MS", 10**9),
     ("cancel after two misses", resource_waiting, "CLAIMS_MISSED_MAX", 2),
+    ("let the absent stand for ever", resource_waiting, "_look_at_absent", lambda draft: None),
 ]
 
 

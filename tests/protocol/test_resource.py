@@ -152,6 +152,11 @@ WAITING = [
     Row("an absent ticket is not granted", PASSED_OVER, "4m cyd RELEASE loop", "released", "cyd RELEASED", "free [bob (absent)]"),
     Row("once heard of it is, at its old place", f"{PASSED_OVER}; 3m ann REQUEST loop; 4m bob is heard", "5m cyd RELEASE loop", "released granted", "cyd RELEASED, bob< GRANTED, ann< QUEUED", "held bob [ann]"),
     Row("heard of while it is free: granted at once", f"{PASSED_OVER}; 4m cyd RELEASE loop", "5m bob REQUEST loop", "returned granted", "bob GRANTED", "held bob"),
+    Row("who is absent and silent keeps its place for a while", f"{PASSED_OVER}; 4m cyd RELEASE loop", "33m tick", "", "", "free [bob (absent)]"),
+    Row("… not for ever: its agent may be gone, and nobody to tell", f"{PASSED_OVER}; 4m cyd RELEASE loop; 33m tick", "63m tick", "cancelled", "bob< REVOKED", "free"),
+    Row("… heard of meanwhile it is as new", f"{PASSED_OVER}; 33m tick; 34m bob is heard", "63m tick", "", "", "held cyd [bob]"),
+    Row("… a look slept through takes nothing", f"{PASSED_OVER}; 4m cyd RELEASE loop; 33m tick", "63m2s tick", "", "", "free [bob (absent)]"),
+    Row("… on another boot it has all its time again", f"{PASSED_OVER}; 4m cyd RELEASE loop; 33m tick; 40m boot; 40m1s tick", "70m1s tick", "cancelled", "bob< REVOKED", "free"),
     Row("the owner asked is not asked by the absent", f"{PASSED_OVER}; 3m cyd is heard", "6m tick", "", "", "held cyd [bob (absent)]"),
 ]  # fmt: skip
 

@@ -21,7 +21,8 @@ from tests.races.processes import Ended, call
 SERVER = "machine/web"
 NOT_YET, LOST, UNAVAILABLE, BUS_FAILED = 75, 77, 69, 125
 INSIDE_S = 0.01  # at most
-TRIES_MAX = 30  # of one that is told that no supervisor answers
+TRIES_MAX = 60  # of one that is told that no supervisor answers …
+AGAIN_S = 0.5  # … so far apart: a sandbox cannot start one, it waits until somebody outside does
 
 
 class Race(NamedTuple):
@@ -160,11 +161,13 @@ class Client:
                 self.inside(key, body.get("unit", ""), body["fence"])
                 self._surely(["release", key], {0, LOST})
                 return
-            self.said_no(f"{words[0]} {code} {said}")
+            self.said_no(f"{words[0]} {code} {said}", code)
         self.note("gone", key, self.name, os.getpid(), code)
 
-    def said_no(self, why: str) -> None:
+    def said_no(self, why: str, code: int = 0) -> None:
         os.write(2, f"{self.name} was told: {why}\n".encode())
+        if code == UNAVAILABLE:
+            pause(AGAIN_S)
 
     def _call(self, words: list[str]) -> Ended:
         return call(words, first=self._confine)
@@ -174,7 +177,7 @@ class Client:
         for _ in range(TRIES_MAX):
             if (code := self._call(words).code) in done:
                 return
-            self.said_no(f"{words[0]} {code}")
+            self.said_no(f"{words[0]} {code}", code)
         raise AssertionError(f"{self.name} could not {words[0]}")
 
     def _post(self, folder: Path, text: str) -> None:

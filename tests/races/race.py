@@ -23,7 +23,7 @@ import psutil
 from tests.races import checker
 from tests.races.clients import KINDS, Client
 from tests.races.clients import Race as Given
-from tests.races.processes import call, fork, warm
+from tests.races.processes import call, fork, tracebacks, warm
 
 LAST = "last"  # asks when all is over
 LOCK, POOL = "machine/lock", "machine/pool"
@@ -38,6 +38,7 @@ units = ["0", "1", "2"]
 MIX = ("run", "request", "hold", "files", "wait", "hold", "request", "hold")  # client N is the N-th, and so on
 TROUBLE_S = (0.03, 0.15)  # between two troubles
 END_S = 900.0  # nobody may take so long
+CALL_S = 60.0  # nor an answer to one who only looks, when nobody is stopped
 
 
 class Outcome(NamedTuple):
@@ -106,7 +107,7 @@ class Race:
         events = tuple(event for event in log if event.get("agent") != LAST)
         lines, said = tuple(self._given.notes.read_text().splitlines()), self._told.read_text().splitlines()
         story = checker.Story(lines, events, frozenset(self._killed), UNITS)
-        self._broken += [f"a traceback: {line}" for line in said if line.startswith("Traceback")]
+        self._broken += tracebacks(said)
         return Outcome(
             [*self._broken, *checker.faults(story)], checker.served(story), self._trouble, time.monotonic() - begun,
             _cpu_s() - cpu, [line for line in said if " was told: " in line], self._left(),
@@ -141,7 +142,9 @@ class Race:
         while self._running:
             if time.monotonic() > until:
                 waiting = sorted(map(self._name, self._running.values()))
-                self._broken.append(f"{', '.join(waiting)} had no end:\n{call(['status']).said}{call(['agents']).said}")
+                stands = self._where()
+                shown = call(["status"], limit_s=CALL_S).said + call(["agents"], limit_s=CALL_S).said
+                self._broken.append(f"{', '.join(waiting)} had no end:\n{shown}{stands}")
                 return
             self._turn()
 
@@ -166,11 +169,15 @@ class Race:
             number = self._running.pop(pid, None)
             code = os.waitstatus_to_exitcode(status)
             if number is None:
+                self._other_ended(pid)
                 continue
             if code == -signal.SIGKILL and pid in self._killed:
                 self._start(number)
             elif code:
                 self._broken.append(f"client {self._name(number)} (pid {pid}) ended with {code}")
+
+    def _other_ended(self, pid: int) -> None:
+        """A child that is no client has ended."""
 
     # --- trouble ------------------------------------------------------------------------------
     def _make_trouble(self, now: float) -> None:
@@ -194,7 +201,7 @@ class Race:
         elif what < 0.46:
             self._pause("client paused past two polls", client, now + 6)
         elif what < 0.50 and supervisor is None:
-            call(["status"])  # where only file-only agents are left, it is a user who looks in
+            call(["status"], limit_s=CALL_S)  # where only file-only agents are left, it is a user who looks in
 
     def _kill(self, what: str, victim: psutil.Process) -> None:
         self._killed.add(victim.pid)
@@ -204,6 +211,19 @@ class Race:
         if _signal(victim, signal.SIGSTOP):
             heapq.heappush(self._resume, (until, len(self._resume) + victim.pid * 1000, victim))
             self._trouble[what] += 1
+
+    def _where(self) -> str:
+        """Where each client and each command of it stands now, as it says itself."""
+        before = self._told.stat().st_size
+        me = psutil.Process().cmdline()
+        for pid in self._running:
+            for each in [psutil.Process(pid), *_children(psutil.Process(pid))]:
+                with contextlib.suppress(psutil.Error):
+                    if each.cmdline() == me:  # a fork of this; what it executed does not know the signal
+                        os.write(self._err, f"pid {each.pid}, a child of {each.ppid()}:\n".encode())
+                        _signal(each, signal.SIGUSR1)
+                        time.sleep(0.2)  # one after the other, so that the lines do not mix
+        return self._told.read_bytes()[before:].decode(errors="replace")
 
     def _count(self, what: str, done: bool) -> None:
         self._trouble[what] += done
@@ -235,15 +255,15 @@ class Race:
         """Whatever happened: everything is free again, nobody waits, and the next one who asks has it."""
         for key in UNITS:
             words = ["--as", LAST, "run", "--resource", key, "--wait", "60s", "--", "true"]
-            if call(words, err=self._err).code:
-                self._broken.append(f"{key} did not become free: {call(['status', key]).said}")
-            row = json.loads(call(["status", key, "--json"]).said)["resources"][0]
+            if call(words, err=self._err, limit_s=2 * CALL_S).code:
+                self._broken.append(f"{key} did not become free: {call(['status', key], limit_s=CALL_S).said}")
+            row = json.loads(call(["status", key, "--json"], limit_s=CALL_S).said)["resources"][0]
             waits = [each for each in row["queue"] if not self._is_dead_and_absent(each)]
             if waits or row["state"] != "free":
                 self._broken.append(f"{key} is {row['state']}, and there wait {waits}")
 
     def _is_dead_and_absent(self, waiter: dict[str, Any]) -> bool:
-        """What it asked for came to the bus after its death: it counts as unknown, and is passed over for ever."""
+        """What it asked for came to the bus after its death: it counts as unknown, and keeps its place for a while."""
         return bool(waiter.get("absent")) and self._pids.get(waiter["agent"]) in self._killed
 
     def _stop_all(self) -> None:
@@ -252,7 +272,7 @@ class Race:
         for pid in self._running:  # where it broke: else there are none
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        call(["down", "--stop-servers"])
+        call(["down", "--stop-servers"], limit_s=2 * CALL_S)
         psutil.wait_procs(self._ours(), timeout=10)
 
     def _left(self) -> list[str]:

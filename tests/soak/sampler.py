@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -67,11 +68,21 @@ def _database(home: Path) -> Sample:
     }
 
 
+def files_of(home: Path, row: str) -> list[str]:
+    """The files that such a row counts, newest last."""
+    paths = [path for each, path in _each_file(home) if each == row]
+    return [str(path.relative_to(home)) for path in sorted(paths, key=lambda path: path.lstat().st_mtime)]
+
+
 def _files(home: Path) -> Sample:
     """Files in each folder of the home; those of all agents' inboxes together."""
-    rows: Counter[str] = Counter()
+    rows: Counter[str] = Counter(row for row, _ in _each_file(home))
+    return {**rows, "log MB": sum(each.stat().st_size for each in (home / "log").iterdir()) / 2**20}
+
+
+def _each_file(home: Path) -> Iterator[tuple[str, Path]]:
     for folder, _, names in os.walk(home):
         parts = Path(folder).relative_to(home).parts
         where = "/".join(("inboxes", "…", *parts[2:3]) if parts[:1] == ("inboxes",) and len(parts) > 1 else parts[:1])
-        rows[f"files: {where or 'home'}"] += len(names)
-    return {**rows, "log MB": sum(each.stat().st_size for each in (home / "log").iterdir()) / 2**20}
+        for name in names:
+            yield f"files: {where or 'home'}", Path(folder, name)

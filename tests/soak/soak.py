@@ -13,17 +13,19 @@ import os
 import signal
 import termios
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.races.processes import bus, call
-from tests.races.race import Outcome, Race
+from tests.races.processes import bus, call, fork, tracebacks
+from tests.races.race import CALL_S, Outcome, Race
 from tests.soak.comparing import Row, compare
-from tests.soak.sampler import Sample, sample
+from tests.soak.sampler import Sample, files_of, sample
 
 CONFIG = """[bus]
 poll_every = "2s"
 claim = "5s"
+time_max = "10s"
 keep = "1m"
 [resources.lock]
 [resources.pool]
@@ -59,7 +61,7 @@ class Soak(Race):
         self._seen: list[Sample] = []
         self._fed = self._sampled = self._visited = 0.0
         self._acts = 0
-        self._watcher = 0
+        self._watcher = self._visitor = 0
         self.rows: list[Row] = []
 
     def run(self) -> Outcome:
@@ -81,6 +83,9 @@ class Soak(Race):
             self._load(load_s * 6 / 10)
             end = self._rest(lambda now: all(row.ok for row in compare(start, [], now)))
             self.rows = compare(start, self._seen, end)
+            for row in self.rows:
+                if not row.ok and row.name.startswith("files: "):
+                    self._broken.append(f"{row.name} are {', '.join(files_of(self._home, row.name))}")
             self._calm = True
             os.close(self._feed)
             self._play(time.monotonic() + REST_S)
@@ -89,8 +94,9 @@ class Soak(Race):
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         told = self._told.read_text().splitlines()
         served = sum(line.startswith("enter ") for line in self._given.notes.read_text().splitlines())
-        broken = [*self._broken, *(f"a traceback: {line}" for line in told if line.startswith("Traceback"))]
-        return Outcome(broken, served, self._trouble, time.monotonic() - begun, 0.0, told, self._left())
+        return Outcome(
+            [*self._broken, *tracebacks(told)], served, self._trouble, time.monotonic() - begun, 0.0, told, self._left()
+        )
 
     def _name(self, number: int) -> str:
         return f"c{number}"  # the successor of a dead one is the same agent's next incarnation
@@ -114,27 +120,30 @@ class Soak(Race):
     def _rest(self, is_well: Callable[[Sample], bool]) -> Sample:
         """Nothing is asked for any more, and nobody is stopped; the sample, once that is well, or after a minute."""
         self._calm = True
-        until, last, same = time.monotonic() + REST_S, dict[str, float](), 0
+        until, last, same, moves = time.monotonic() + REST_S, dict[str, float](), 0, Counter[str]()
         while time.monotonic() < until:
             self._turn()
-            at_rest = not self._rounds_left() and not self._resume
+            at_rest = not self._rounds_left() and not self._resume and not self._visitor
             now = sample(self._home) if at_rest else None
             if now is not None:
-                same = same + 1 if now == last | {"memory MB": now["memory MB"]} else 0
-                last = now
+                moved = {row for row in {*now, *last} if row != "memory MB" and now.get(row) != last.get(row)}
+                same, last = 0 if moved else same + 1, now
+                moves.update(moved)
                 if same >= SAME_MIN and is_well(now):
                     break
-            else:
-                call(["status"])  # a supervisor that was killed
+            elif self._supervisor() is None:  # it was killed
+                call(["status"], limit_s=CALL_S)
             signal.sigtimedwait({signal.SIGCHLD}, 1.0)
         else:
             if same < SAME_MIN:  # else the table says what did not come back
-                self._broken.append(f"not at rest after {REST_S:g} s:\n{call(['status']).said}")
+                shown = call(["status"], limit_s=CALL_S).said + call(["status", "--json"], limit_s=CALL_S).said
+                why = f"{self._rounds_left()} rounds left, visitor {self._visitor}, what changed: {moves.most_common()}"
+                self._broken.append(f"not at rest after {REST_S:g} s, {why}:\n{shown}{self._where()}")
         self._calm = False
         return last
 
     def _look(self, now: float) -> None:
-        if now - self._sampled > SAMPLE_S:
+        if now - self._sampled > SAMPLE_S and not self._resume:  # who is stopped may be whom it asks
             self._sampled = now
             seen = sample(self._home)
             if seen is not None:
@@ -155,13 +164,35 @@ class Soak(Race):
         )  # fmt: skip
         acts[self._acts % len(acts)]()
 
+    def _say(self, *lines: list[str]) -> None:
+        """Give these commands, one after the other, in a process of its own: whoever is stopped is let go by this one.
+
+        Where the last visitor is not through yet, nobody comes.
+        """
+
+        def visit() -> int:
+            with contextlib.suppress(OSError):
+                os.close(self._feed)
+            for words in lines:
+                call(words, err=self._err, limit_s=CALL_S)
+            return 0
+
+        if not self._visitor:
+            self._visitor = fork(visit, err=self._err)
+
+    def _other_ended(self, pid: int) -> None:
+        if pid == self._visitor:
+            self._visitor = 0
+        if pid == self._watcher:
+            self._watcher = 0
+
     def _back_up(self) -> None:
         copy = self._home.parent / "copy.db"
         copy.unlink(missing_ok=True)
-        call(["backup", str(copy)], err=self._err)
+        self._say(["backup", str(copy)])
 
     def _look_on(self) -> None:
-        call(["tail", "-n", "20", "--json"], err=self._err)
+        self._say(["tail", "-n", "20", "--json"])
 
     def _reconfigure(self) -> None:
         """A new version of the file, with one resource more or less."""
@@ -177,30 +208,33 @@ class Soak(Race):
 
     def _unwatch(self) -> None:
         if self._watcher:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._watcher, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._watcher, 0)
+            os.kill(self._watcher, signal.SIGKILL)
+            os.waitpid(self._watcher, 0)
             self._watcher = 0
 
     def _agents(self) -> None:
-        call(["agents", "--json"], err=self._err)
+        self._say(["agents", "--json"])
 
     def _status(self) -> None:
-        call(["status"], err=self._err)
+        self._say(["status"])
 
     def _logs(self) -> None:
-        call(["logs", "machine/web", "-n", "5"], err=self._err)
+        self._say(["logs", "machine/web", "-n", "5"])
 
     def _stranger(self) -> None:
         """A new agent that comes once, asks for something new, and leaves."""
         name = f"guest{self._acts}"
-        call(["--as", name, "request", f"machine/of-{name}"], err=self._err)
-        call(["--as", name, "send", name, "remember the milk"], err=self._err)
-        call(["--as", name, "leave"], err=self._err)
+        self._say(
+            ["--as", name, "request", f"machine/of-{name}"],
+            ["--as", name, "send", name, "remember the milk"],
+            ["--as", name, "leave"],
+        )
 
     def _stop_all(self) -> None:
         self._unwatch()
+        if self._visitor:
+            os.kill(self._visitor, signal.SIGKILL)
+            os.waitpid(self._visitor, 0)
         super()._stop_all()
 
 

@@ -321,6 +321,7 @@ def serve(
     interpreter.raise_open_files()
     sys.setswitchinterval(SWITCH_S)
     service = Service(home, ready, umask, inherited)
+    interpreter.give_back()
     interpreter.collect_seldom()
     anyio.run(service.run, backend_options={"use_uvloop": interpreter.has_uvloop()})
 

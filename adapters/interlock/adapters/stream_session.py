@@ -107,6 +107,9 @@ class StreamSession(asyncio.Protocol):
         if hasattr(self, "_session"):
             self._session.close()
             self._keeper.supervisor.forget(self._session)
+            self._session.left()
+        self._buffer.clear()  # not when the garbage is collected: that is seldom, and they can be large
+        self._lines.clear()
 
     # --- lines --------------------------------------------------------------------------------
     def _work(self) -> None:

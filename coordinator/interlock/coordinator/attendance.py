@@ -37,10 +37,6 @@ class Attendance:
                 self.watch(agent.process)
         self._supervisor.tell(REGISTRY, SessionCut())
 
-    def size(self) -> int:
-        """How many processes are watched, because agents are bound to them."""
-        return len(self._watched)
-
     def watch(self, process: Identity) -> None:
         """One watch a process, however many agents are bound to it."""
         if process in self._watched:
@@ -52,6 +48,10 @@ class Attendance:
             self._supervisor.tell(REGISTRY, ProcessGone(process))
 
         self._supervisor.effects.watch(process, gone)
+
+    def watched(self) -> int:
+        """How many processes are watched, because agents are bound to them."""
+        return len(self._watched)
 
     def joined(self, agent: Agent) -> None:
         """A new incarnation. Whoever had the name before hears so by losing its connection."""

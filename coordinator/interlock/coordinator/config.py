@@ -30,7 +30,8 @@ class Config(msgspec.Struct, frozen=True):
         claim: a grant that nobody has noticed for this long passes on, if others wait.
         reservation: how long an unused grant of `bus run` lasts.
         wait: how long a `bus run` waits for its grant.
-        time_max: the longest declared time during which a silent poll does not count.
+        time_max: the longest declared time during which a silent poll does not count. Who did not notice its grant,
+            and is silent for so long after it, has no place in the queue any more.
         revoke_grace: between REVOKED and stopping what stands there; `"0s"` leaves none.
         keep: how long the log and read messages are kept.
         hosts: further agent clients whose process an agent is bound to; claude, codex, gemini and others are known.

@@ -68,6 +68,7 @@ class Session:
         self.secret = ""  # digest of what all connections of that program have in common
         self.runs: set[str] = set()  # ids of the requests of `bus run` that wait on it
         self.following: set[str] = set()  # resource keys whose news it wants at once
+        self.follows_as: set[str] = set()  # for these agents: one session can be several, one after the other
         self.notes: list[str] = []  # for the next answer
         self.closed = anyio.Event()
         self._is_over = False  # the same, asked with each line
@@ -121,6 +122,29 @@ class Session:
             self.closed.set()
             self.taken()
             self._door.close()
+
+    def left(self) -> None:
+        """The door has closed: nothing is said through it any more, and neither keeps the other in memory."""
+        self._door = _NO_DOOR
+
+
+class _NoDoor:
+    """Nobody is there."""
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def backlog(self) -> int:
+        return 0
+
+    def idle(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+_NO_DOOR = _NoDoor()
 
 
 def exit_of(body: FromBus) -> int:

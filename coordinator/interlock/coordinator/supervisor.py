@@ -201,19 +201,25 @@ class Supervisor:
         if self._tasks is not None:
             self._tasks.start_soon(guarded)
 
+    def follow(self, session: Session) -> None:
+        """From now on that connection hears the news of the agent that it speaks for at once."""
+        self.followers.setdefault(session.agent, set()).add(session)
+        session.follows_as.add(session.agent)
+
     def run_waits(self, request_id: str, session: Session) -> None:
         """From now on that connection hears what becomes of a `bus run`'s ticket."""
-        self.runs[request_id] = session
-        session.runs.add(request_id)
+        if not session.closed.is_set():  # it may have ended while its agent was joined
+            self.runs[request_id] = session
+            session.runs.add(request_id)
 
     def forget(self, session: Session) -> None:
         """A session ended. What its agent holds does not depend on it."""
         self.sessions.discard(session)
         self.attendance.ended(session)
-        if session.agent in self.followers:
-            self.followers[session.agent].discard(session)
-            if not self.followers[session.agent]:
-                del self.followers[session.agent]
+        for agent in session.follows_as:
+            self.followers[agent].discard(session)
+            if not self.followers[agent]:
+                del self.followers[agent]
         for request_id in session.runs:
             if self.runs.get(request_id) is session:
                 del self.runs[request_id]
@@ -240,7 +246,7 @@ class Supervisor:
 
     def watched(self) -> int:
         """How many processes are watched, each by an open file; one that an agent and a ticket live by counts twice."""
-        return self.attendance.size() + len(self.attended)
+        return self.attendance.watched() + len(self.attended)
 
     def counts(self) -> dict[str, int]:
         """How much there is of what comes and goes: over a long time each must come back to where it was."""

@@ -52,7 +52,7 @@ class Tickets:
     def wait(self, session: Session, resource: str, follow: bool) -> FromBus:
         """What is true of a ticket now; `follow`: the session hears what becomes of it, too."""
         if follow:
-            self._supervisor.followers.setdefault(session.agent, set()).add(session)
+            self._supervisor.follow(session)
         if resource == EVERYTHING:
             return Text("following")
         key = self._names.resolve(resource, session) if resource else self._my_ticket(session.agent)

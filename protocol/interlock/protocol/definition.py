@@ -84,7 +84,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
         poll_ms: how often a silent owner is asked while others wait.
         claim_ms: a queued grant nobody has noticed for this long passes on, if others wait.
         reservation_ms: an unused grant of `bus run` lasts this long.
-        time_max_ms: the longest declared time that polls respect.
+        time_max_ms: the longest declared time that polls respect, and how long the place of a silent absent one stays.
         server: present for Kind.SERVER only. command: for Kind.COMMAND only.
         revoke_grace_ms: between REVOKED and stopping what stands there.
     """

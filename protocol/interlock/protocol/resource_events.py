@@ -175,6 +175,13 @@ class HoldExtended(msgspec.Struct, frozen=True, omit_defaults=True, tag="extende
     until_ms: int = 0
 
 
+class AbsentLookedAt(msgspec.Struct, frozen=True, omit_defaults=True, tag="absent_looked_at"):
+    """When whoever did not notice its grant is looked at next; `looked`: whoever is absent now, is overdue then."""
+
+    look_at: Deadline | None = None
+    looked: bool = False
+
+
 class Armed(msgspec.Struct, frozen=True, omit_defaults=True, tag="armed"):
     """The deadlines of a hold as they stand from now on."""
 
@@ -276,6 +283,6 @@ ResourceEvent = (
     | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
     | RecoveryRequired | Recovered
     | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
-    | Drained | PassedOver | Started | Finished
+    | Drained | PassedOver | AbsentLookedAt | Started | Finished
     | DefinitionPending | Defined | Forgotten
 )  # fmt: skip

@@ -9,6 +9,7 @@ from interlock.protocol.definition import Kind
 from interlock.protocol.limits import ARRIVALS_KEPT, ENDED_TICKETS_KEPT, LOST_HOLDS_KEPT
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import (
+    AbsentLookedAt,
     Amended,
     Armed,
     Blocked,
@@ -82,7 +83,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             assert ticket.request_id in resource.queue
             return replace(resource, queue=resource.queue.replace(ticket))
         case Returned(_, request_id):
-            back = replace(resource.queue[request_id], absent=False)
+            back = replace(resource.queue[request_id], absent=False, overdue=False)
             return replace(resource, queue=resource.queue.replace(back))
         case TicketCancelled(agent, request_id, why, at_ms, remember):
             return _cancel(resource, agent, request_id, why, at_ms, remember)
@@ -137,6 +138,12 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             resource = _lose(_enqueue(resource, back), agent, at_ms, why, fence)
             state = UnitState.FREE if grace is None else UnitState.DRAINING
             return _put(resource, Unit(name, state, server=unit.server, prepared=unit.prepared, free_at=grace))
+        case AbsentLookedAt(look_at, looked):
+            queue = resource.queue
+            if looked:
+                for ticket in queue.absent():
+                    queue = queue.replace(replace(ticket, overdue=True))
+            return replace(resource, look_at=look_at, queue=queue)
         case Started(_, name, _, launch):
             unit = resource.unit(name)
             return _set(resource, unit, launches={**unit.launches, launch.launch: launch})

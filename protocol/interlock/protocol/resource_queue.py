@@ -13,7 +13,7 @@ from interlock.protocol.table import Table
 class Queue:
     """Args: tickets: in any order; the order of service is that of their arrival."""
 
-    __slots__ = ("_by_agent", "_order", "_present", "_tickets")
+    __slots__ = ("_absent", "_by_agent", "_order", "_present", "_tickets")
 
     def __init__(self, tickets: Iterable[Ticket] = ()) -> None:
         by_id: dict[str, Ticket] = {}
@@ -24,6 +24,7 @@ class Queue:
         self._tickets, self._by_agent = Table(by_id), Table(by_agent)
         self._order = Line(map(_place, by_id.values()))
         self._present = Line(_place(ticket) for ticket in by_id.values() if not ticket.absent)
+        self._absent = Line(_place(ticket) for ticket in by_id.values() if ticket.absent)
 
     # --- changes: each makes a new queue --------------------------------------------------------
     def add(self, ticket: Ticket) -> "Queue":
@@ -32,23 +33,27 @@ class Queue:
         if not self:  # nearly always: what is free is asked for, and granted in the same step
             order = EMPTY_LINE.add(place)
             by_agent = {ticket.agent: (ticket.request_id,)}
-            present = EMPTY_LINE if ticket.absent else order
-            return _of(Table({ticket.request_id: ticket}), Table(by_agent), order, present)
+            present, absent = (EMPTY_LINE, order) if ticket.absent else (order, EMPTY_LINE)
+            return _of(Table({ticket.request_id: ticket}), Table(by_agent), order, present, absent)
         mine = (*self.of(ticket.agent), ticket.request_id)
         return _of(
             self._tickets.put(ticket.request_id, ticket),
             self._by_agent.put(ticket.agent, mine),
             self._order.add(place),
             self._present if ticket.absent else self._present.add(place),
+            self._absent.add(place) if ticket.absent else self._absent,
         )
 
     def replace(self, ticket: Ticket) -> "Queue":
         """With this ticket instead of the one of the same id, agent and arrival."""
-        before, place, present = self._tickets[ticket.request_id], _place(ticket), self._present
+        before, place = self._tickets[ticket.request_id], _place(ticket)
+        present, absent = self._present, self._absent
         assert (before.agent, before.arrival) == (ticket.agent, ticket.arrival)
-        if before.absent != ticket.absent:
-            present = present.remove(place) if ticket.absent else present.add(place)
-        return _of(self._tickets.put(ticket.request_id, ticket), self._by_agent, self._order, present)
+        if ticket.absent and not before.absent:
+            present, absent = present.remove(place), absent.add(place)
+        elif before.absent and not ticket.absent:
+            present, absent = present.add(place), absent.remove(place)
+        return _of(self._tickets.put(ticket.request_id, ticket), self._by_agent, self._order, present, absent)
 
     def remove(self, request_id: str) -> "Queue":
         """Without that ticket, which is in it."""
@@ -62,6 +67,7 @@ class Queue:
             self._by_agent.put(ticket.agent, mine) if mine else self._by_agent.without(ticket.agent),
             self._order.remove(place),
             self._present if ticket.absent else self._present.remove(place),
+            self._absent.remove(place) if ticket.absent else self._absent,
         )
 
     # --- reading --------------------------------------------------------------------------------
@@ -98,6 +104,14 @@ class Queue:
         """Whose turn it is: the first who is not absent."""
         return self._tickets.get(self._present.first())
 
+    def absent(self) -> Iterator[Ticket]:
+        """Who did not notice its grant, in order of service."""
+        return (self._tickets[request_id] for request_id in self._absent)
+
+    def has_absent(self) -> bool:
+        """Somebody did not notice its grant, and has not been heard of since."""
+        return bool(self._absent.first())
+
     def ahead_of(self, request_id: str) -> int:
         """How many stand before that ticket, which is in it."""
         return self._order.index(_place(self._tickets[request_id]))
@@ -116,11 +130,14 @@ def _place(ticket: Ticket) -> tuple[int, str]:
     return ticket.arrival, ticket.request_id
 
 
-def _of(tickets: Table[str, Ticket], by_agent: Table[str, tuple[str, ...]], order: Line, present: Line) -> Queue:
+def _of(
+    tickets: Table[str, Ticket], by_agent: Table[str, tuple[str, ...]], order: Line, present: Line, absent: Line
+) -> Queue:
     if not tickets:
         return EMPTY_QUEUE
     queue = Queue.__new__(Queue)
-    queue._tickets, queue._by_agent, queue._order, queue._present = tickets, by_agent, order, present
+    queue._tickets, queue._by_agent, queue._order = tickets, by_agent, order
+    queue._present, queue._absent = present, absent
     return queue
 
 

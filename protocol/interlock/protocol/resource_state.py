@@ -191,7 +191,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One resource."""
+    """One resource. Args: look_at: when whoever did not notice its grant is looked at next."""
 
     key: str
     definition: Definition = Definition()
@@ -203,6 +203,7 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
     remembered: Table[str, Arrival] = EMPTY
     ended: Table[str, Ended] = EMPTY
     lost: Table[str, Lost] = EMPTY
+    look_at: Deadline | None = None
 
     def unit(self, name: str) -> Unit:
         for unit in self.units:

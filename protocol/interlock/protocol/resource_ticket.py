@@ -18,6 +18,7 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
         run: belongs to one `bus run`.
         process: it lives and dies with that one: the wrapper of a `bus run`, or the program that attends it.
         absent: did not notice its grant; passed over until it is heard of again.
+        overdue: was absent when the absent were last looked at; at the next look its place ends.
         misses: grants in a row that it did not notice.
     """
 
@@ -33,4 +34,5 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
     run: bool = False
     process: Identity | None = None
     absent: bool = False
+    overdue: bool = False
     misses: int = 0

@@ -2,15 +2,20 @@
 
 Both exist only while somebody else waits. Being asked costs an owner nothing but an answer; nobody loses a
 resource because someone waits or because a record looks old.
+
+Who did not notice its grant is absent: it keeps its place until it is heard of, and is passed over meanwhile. Of one
+that is bound to nothing nobody ever learns that it is gone: silent for `time_max`, its place ends. All absent tickets
+of a resource are looked at together, `time_max` apart; who was absent at two looks was so for all that time.
 """
 
 from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_duration
 from interlock.protocol.limits import CLAIMS_MISSED_MAX, LATE_MS, POLLS_UNANSWERED_MAX
-from interlock.protocol.messages import Down, Granted, Revoked, StillUsing
+from interlock.protocol.messages import Down, Granted, Queued, Revoked, StillUsing
 from interlock.protocol.outcome import Deadline, after, earliest
 from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
+    AbsentLookedAt,
     Armed,
     Claimed,
     Drained,
@@ -33,6 +38,8 @@ def next_deadline(resource: Resource, boot: str) -> Deadline | None:
         for at in (unit.poll_at, unit.claim_at, unit.free_at if unit.free_at and unit.is_in_grace() else None):
             if at is not None:
                 due.append(at)
+    if resource.look_at is not None:
+        due.append(resource.look_at)
     return earliest(due, boot) if due else None
 
 
@@ -42,6 +49,8 @@ def tick(draft: Draft) -> None:
     One unit at most is lost in a tick, and before anybody is asked: its going on may leave nobody waiting. What is
     due besides has its turn in the next tick, which follows at once.
     """
+    if draft.state.look_at is not None and draft.state.look_at.is_due(draft.now):
+        _look_at_absent(draft)
     for unit in draft.state.units:
         if unit.is_in_grace() and unit.free_at is not None and unit.free_at.is_due(draft.now):
             draft.event(Drained(unit.name))
@@ -94,6 +103,10 @@ def arm(draft: Draft) -> None:
             if poll_at is None and unit.polled:
                 draft.withdraw(unit.ticket, StillUsing)
             draft.event(Armed(unit.name, unit.fence, poll_at, claim_at))
+    look_at = draft.state.look_at
+    if draft.state.queue.has_absent() is not (look_at is not None):
+        look_at = after(draft.now, draft.state.definition.time_max_ms) if look_at is None else None
+        draft.event(AbsentLookedAt(look_at))
 
 
 def end_hold(draft: Draft, unit: Unit, why: str, *, code: str = "", tell: bool = True, silent: bool = False) -> None:
@@ -130,6 +143,25 @@ def _grace(draft: Draft, unit: Unit) -> Deadline | None:
     grace_ms = draft.state.definition.revoke_grace_ms
     stands = unit.step is None and (unit.server is not None or unit.prepared is not None)
     return after(draft.now, grace_ms) if stands and grace_ms else None
+
+
+def _look_at_absent(draft: Draft) -> None:
+    """Who is absent since the look before has been silent for `time_max`: its place ends. The others have until the
+    next look."""
+    look_at, time_max_ms = draft.state.look_at, draft.state.definition.time_max_ms
+    assert look_at is not None
+    again = after(draft.now, time_max_ms)
+    if look_at.was_slept_through(draft.now, LATE_MS):
+        draft.event(AbsentLookedAt(again))
+        return
+    for ticket in [each for each in draft.state.queue.absent() if each.overdue]:
+        called = ticket.called
+        why = f"a grant was not noticed, and nothing heard of you for {format_duration(time_max_ms)}: your place ended"
+        draft.event(TicketCancelled(ticket.agent, ticket.request_id, why, draft.now.at_ms))
+        draft.withdraw(ticket, Queued)
+        draft.tell(ticket, Revoked(called, draft.state.key, ticket.request_id, why))
+    if draft.state.queue.has_absent():
+        draft.event(AbsentLookedAt(again, looked=True))
 
 
 def _counts(draft: Draft, unit: Unit) -> bool:

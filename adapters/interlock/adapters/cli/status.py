@@ -23,7 +23,7 @@ def command(resource: str = typer.Argument("")) -> int:
     rows = []
     for each in status["resources"]:
         held = [_holder(holder) for holder in each["holders"]]
-        queue = ", ".join(f"{w['position']}. {w['agent']} ({_age(w['waiting_s'])})" for w in each["queue"][:5])
+        queue = ", ".join(_waiter(waiter) for waiter in each["queue"][:5])
         more = f" and {len(each['queue']) - 5} more" if len(each["queue"]) > 5 else ""
         name = _name(each)
         state = "held, down" if each.get("down") else each["state"]
@@ -42,6 +42,12 @@ def command(resource: str = typer.Argument("")) -> int:
         if each.get("suspended"):
             say_out(f"{name}: nobody new gets it: it is declared only in {each['suspended']}")
     return 0
+
+
+def _waiter(waiter: dict[str, Any]) -> str:
+    """Place, name, for how long. Who did not notice its grant is passed over until it is heard of: that shows."""
+    absent = ", absent" if waiter["absent"] else ""
+    return f"{waiter['position']}. {waiter['agent']} ({_age(waiter['waiting_s'])}{absent})"
 
 
 def _where(name: str, unit: dict[str, Any]) -> str:

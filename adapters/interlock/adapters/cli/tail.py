@@ -44,7 +44,7 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
     """Take events until the log's end, or for ever where the question says so; the cursor that was reached."""
     from interlock.adapters.cli.connection import ANSWER_S, Connection, Lost
 
-    through = 0
+    through, said = 0, ""
     while True:
         begun_at = through
         try:
@@ -59,6 +59,7 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
                         raise Failure(int(frame.get("exit", 74)), body["why"], body["code"])
                     for event in body.get("events", ()):
                         take(event)
+                        said = ""
                     if "through" in body:
                         through = body["through"]
                         question = {**question, "since": through, "last": 0}
@@ -70,7 +71,9 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
         except Failure as failure:
             if not follow or failure.exit_code != 69:
                 raise
-            say_err(f"bus: {failure}")
+            if str(failure) != said:  # once, however long it lasts
+                said = str(failure)
+                say_err(f"bus: {said}")
         time.sleep(0.3)
 
 
