@@ -157,7 +157,7 @@ def _failed(world: World, unit: str, failure: StepFailure) -> World:
     if not again and (not failure.proved or failure.interrupted or step.kind is StepKind.STOP):
         return _tree(world, unit, (tree[0], "doubt"))
     if step.kind is StepKind.START:
-        if unit in world.trees and failure.never_started:  # GO was ordered and not heard: it is prepared as it was
+        if unit in world.trees and again and not step.restart:  # preparing is about the worktree: so it still stands
             world = replace(world, made={**world.made, unit: tree[0]})
         return _tree(world, unit, None) if unit in world.trees else world
     if world.resource.definition.kind is not Kind.COMMAND:
@@ -251,7 +251,8 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
             unproved = isinstance(command, StepFailure | ServerGone | LaunchGone | Doubt)
             hold_to("only what is not proved needs a recovery, and it says why", unproved and why, event)
             served = {k: v for k, v in world.served.items() if k != unit}
-            world = replace(world, doubt=world.doubt | {unit}, served=served)
+            made = {k: v for k, v in world.made.items() if k != unit}
+            world = replace(world, doubt=world.doubt | {unit}, served=served, made=made)
             for fence, hold in world.holds.items():
                 if hold.unit == unit:
                     world = _gone(_holds(world, fence, None), hold.request_id)
@@ -346,7 +347,8 @@ def _was_silent(world: World, before: World, event: Any, hold: Hold) -> bool:
 def _gone(world: World, request_id: str) -> World:
     places = {k: v for k, v in world.places.items() if k != request_id}
     served = {k: v for k, v in world.served.items() if v != request_id}
-    return replace(world, places=places, served=served, absent=world.absent - {request_id})
+    made = {k: v for k, v in world.made.items() if world.served.get(k) != request_id}  # what was made was for that turn
+    return replace(world, places=places, served=served, made=made, absent=world.absent - {request_id})
 
 
 def _holds(world: World, fence: int, hold: Hold | None) -> World:
