@@ -153,7 +153,8 @@ def test_a_command_that_survived_stands_in_the_way(told_by: str) -> None:
 
 
 def test_a_server_whose_resource_is_declared_otherwise_now_stands_in_the_way() -> None:
-    remains = remains_of("machine/web", Found(None, {}, (ALIVE,)), Config().lock(("0", "1")))
+    alive = msgspec.structs.replace(ALIVE, unit="")
+    remains = remains_of("machine/web", Found(None, {}, (alive,)), Config().lock(("0", "1")))
     assert [*remains["0"].launches] == [ALIVE.launch]
     assert not remains["1"].launches
 
@@ -164,6 +165,47 @@ def test_a_command_of_a_unit_that_is_not_declared_any_more_stands_in_the_way_of_
     found = Found(None, file(facts(units=(held("9", launches={run.launch: launch}),))), (run,))
     remains = remains_of("machine/r", found, Config().lock(("0", "1")))
     assert [*remains["0"].launches] == [run.launch]
+
+
+POOL = parse_config('[resources.pages]\nunits = ["0", "1"]\nstart = "run {unit}"\n', "bus.toml")
+PAGES = POOL.resources["machine/pages"]
+PAGE = Survivor("pages-9-cc", process(), "machine/pages")  # its keeper is of old: it does not say its unit
+RUN = Survivor("run-9-dd", process(), "machine/pages")
+
+
+@pytest.mark.parametrize(
+    ("survivor", "unit", "in_file", "kept_by", "stands_on"),
+    [
+        (PAGE, "1", None, ["1"], []),  # the file is older than the launch
+        (PAGE, "1", "0", ["1"], []),
+        (PAGE, None, "1", ["1"], []),
+        (PAGE, None, None, [], ["0", "1"]),
+        (PAGE, "7", None, [], ["0"]),  # no unit any more: what stands on one of them stands in a new definition's way
+        (RUN, "1", None, [], ["1"]),
+        (RUN, None, "1", [], ["1"]),
+        (RUN, None, None, [], ["0", "1"]),
+    ],
+)
+def test_what_survived_is_on_its_own_unit_and_where_nobody_knows_that_on_all(
+    survivor: Survivor, unit: str | None, in_file: str | None, kept_by: list[str], stands_on: list[str]
+) -> None:
+    assert PAGES.server is not None
+    units = [held("0"), held("1")]
+    if in_file is not None:
+        launch = Launch(survivor.launch, survivor.keeper, "make", 0)
+        server = Server(survivor.launch, survivor.keeper, "/w1", PAGES.server)
+        what: dict[str, Any] = {"launches": {launch.launch: launch}} if survivor is RUN else {"server": server}
+        units[int(in_file)] = held(in_file, **what)
+    found = Found(
+        None, file(facts("machine/pages", units=tuple(units))), (msgspec.structs.replace(survivor, unit=unit),)
+    )
+
+    remains = remains_of("machine/pages", found, PAGES)
+
+    assert [name for name, each in remains.items() if each.server is not None] == kept_by
+    assert [name for name, each in remains.items() if each.launches] == stands_on
+    unsure = ["on a unit that is not known" in each.known for each in remains.values()]
+    assert unsure == [len(stands_on) == 2] * 2
 
 
 # --- a bus -----------------------------------------------------------------------------------
@@ -244,6 +286,26 @@ async def test_a_server_that_survived_is_watched_and_handed_over() -> None:
     bus = Bus(MemoryStore(), SERVER, found=Found(Mark("b1", R, 5), {}, (ALIVE,)))
     async with bus.running():
         assert [each.keeper for each in bus.effects.adopted] == [ALIVE.keeper]
+
+
+async def test_what_may_be_any_unit_s_must_end_before_any_is_given() -> None:
+    bus = Bus(MemoryStore(), POOL, found=Found(Mark("b1", R, 5), {}, (PAGE,)))
+
+    async def confirm() -> dict[str, Any]:
+        recover = {"type": "RECOVER", "resource": "machine/pages"}
+        evidence = await person.ask(recover, to="supervisor")
+        return await person.ask(recover | {"code": evidence["code"]}, to="supervisor")
+
+    async with bus.running():
+        a, person = bus.client("a"), bus.client("person")
+        await a.ask("REQUEST machine/pages /w1 x")
+        refused = await confirm()
+        assert (refused["type"], refused["why"].count(PAGE.launch)) == ("REFUSED", 1), refused
+        bus.effects.end(PAGE.keeper)
+        await settled()
+        assert (await confirm())["type"] == "RELEASED"
+        await settled()
+        assert [order.unit for _, order in bus.effects.begun] == ["0"], "it is started for who waited"
 
 
 # --- what must be durable first ----------------------------------------------------------------

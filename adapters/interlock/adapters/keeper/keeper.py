@@ -113,7 +113,8 @@ class Keeper:
         except (OSError, ValueError, TypeError) as error:
             return self.leave(f"{type(error).__name__}: {error}")
         subreaper = become_subreaper()
-        if not self.report.say("up", identity=identity(os.getpid()), subreaper=subreaper, resource=spec.resource()):
+        me, resource, unit = identity(os.getpid()), spec.resource(), spec.unit()
+        if not self.report.say("up", identity=me, subreaper=subreaper, resource=resource, unit=unit):
             return self.leave("the result file cannot be written")
         if self.wait_line() != b"GO":
             return self.leave("")
