@@ -18,6 +18,7 @@ from interlock.protocol.limits import POST_BYTES_MAX
 
 WAIT_S = 60.0
 SPARSE_BYTES = 8 * 1024**3
+OUTSIDE = b"REQUEST machine/outside - nobody said this\n"
 SINGLE = "".join(map(chr, range(1, 256))).replace("/", "")
 
 
@@ -29,6 +30,13 @@ class Post:
         self.beside = os.fsencode(beside)
         self.garbage = Garbage(seed)
         self.posted = 0
+        self.outside = self.beside + b"/outside"  # links lead there: nobody may read it in, or write to it
+        _write(self.outside, OUTSIDE)
+
+    def touched(self) -> bool:
+        """Somebody has written through a link."""
+        with open(self.outside, "rb") as file:
+            return file.read() != OUTSIDE
 
     def name(self) -> bytes:
         """A file's name: anything the file system takes that no editor hides."""
@@ -82,7 +90,7 @@ class Post:
                 _write(beside, self.content())
                 os.rename(beside, place)
             elif self.garbage.chance(0.03):
-                os.truncate(place, pick.choice((0, 7)))
+                _cut_short(place, pick.choice((0, 7)))
             elif self.garbage.chance(0.02):
                 os.unlink(place)
 
@@ -103,8 +111,17 @@ def _write(path: bytes, data: bytes) -> None:
         file.write(data)
 
 
+def _cut_short(path: bytes, size: int) -> None:
+    """Never through a link: what it leads to is not ours."""
+    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.ftruncate(file, size)
+    finally:
+        os.close(file)
+
+
 def _link(path: bytes, post: Post) -> None:
-    os.symlink(post.garbage.random.choice((b"/etc/passwd", b".", b"/no/such", b"/dev/zero", path)), path)
+    os.symlink(post.garbage.random.choice((post.outside, b".", b"/no/such", b"/dev/zero", path)), path)
 
 
 def _hard_link(path: bytes, post: Post) -> None:
