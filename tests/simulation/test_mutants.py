@@ -31,8 +31,8 @@ OFTEN = {
 def speaks_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
     stage = Journal.stage
 
-    def hasty(self: Journal, entry: Any, state: Any, then: Any = None) -> Any:
-        staged = stage(self, entry, state)
+    def hasty(self: Journal, entry: Any, state: Any, then: Any = None, **how: Any) -> Any:
+        staged = stage(self, entry, state, **how)
         if then is not None:
             then(staged)
         return staged
