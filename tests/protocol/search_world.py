@@ -124,3 +124,13 @@ def tickets(resource: Resource) -> Iterator[Ticket]:
     for unit in resource.units:
         if unit.ticket is not None:
             yield unit.ticket
+
+
+def with_tree(world: World, unit: str, tree: tuple[str, str] | None) -> World:
+    trees = {k: v for k, v in world.trees.items() if k != unit}
+    return msgspec.structs.replace(world, trees=trees if tree is None else {**trees, unit: tree})
+
+
+def with_hold(world: World, fence: int, hold: Hold | None) -> World:
+    holds = {k: v for k, v in world.holds.items() if k != fence}
+    return msgspec.structs.replace(world, holds=holds if hold is None else {**holds, fence: hold})
