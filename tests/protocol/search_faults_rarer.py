@@ -16,6 +16,7 @@ from interlock.protocol import (
 )
 from interlock.protocol.messages import Released
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.resource_commands import LaunchGone
 from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import (
     Recovered,
@@ -122,6 +123,16 @@ def forget_the_second_unit(plant: pytest.MonkeyPatch) -> None:
         return unit if unit is not None and unit.name == draft.state.units[0].name else None
 
     plant.setattr(resource_handover, "_free_unit", one)
+
+
+def end_a_command_on_one_unit_only(plant: pytest.MonkeyPatch) -> None:
+    gone_from = resource._launch_gone_from
+
+    def first_only(draft: Draft, unit: Unit, gone: LaunchGone) -> None:
+        if unit == next(each for each in draft.state.units if gone.launch in each.launches) and not draft._events:
+            gone_from(draft, unit, gone)
+
+    plant.setattr(resource, "_launch_gone_from", first_only)
 
 
 def lose_living_commands_with_the_database(plant: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import msgspec
 from tests.protocol.search_asked import does_what_is_asked
 from tests.protocol.search_moves import BLANK, BOOT, Move
 from tests.protocol.search_said import ordered, said
-from tests.protocol.search_standing import commands_on, hold_to
+from tests.protocol.search_standing import hold_to
 from tests.protocol.search_truth import boots, heard, truth_of
-from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank, with_hold, with_tree
+from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank, commands_on, with_hold, with_tree
 
 from interlock.protocol.messages import Handover, Release
 from interlock.protocol.outcome import Outcome, fold

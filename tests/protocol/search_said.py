@@ -3,8 +3,8 @@
 from collections import Counter
 
 import msgspec
-from tests.protocol.search_standing import commands_on, hold_to
-from tests.protocol.search_world import Hold, World, with_hold, with_tree
+from tests.protocol.search_standing import hold_to
+from tests.protocol.search_world import Hold, World, commands_on, with_hold, with_tree
 
 from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import Granted, Queued, StillUsing

@@ -1,7 +1,9 @@
 """What a command itself tells of the world: what lives, what is done, who has been heard of."""
 
+from collections import Counter
+
 import msgspec
-from tests.protocol.search_world import Hold, World, with_tree
+from tests.protocol.search_world import ANY, Hold, World, with_tree
 
 from interlock.protocol.definition import Kind
 from interlock.protocol.messages import Extend, Request, Restart
@@ -49,7 +51,9 @@ def truth_of(world: World, command: ResourceCommand) -> World:
             return with_tree(world, unit, (where, "remnant") if alive else None if proved else (where, "doubt"))
         case Doubt(_, remains):
             trees = {u: tree for u, tree in world.trees.items() if remains[u].server is not None}
-            commands = {launch: (u, 0) for u, each in remains.items() for launch in each.launches}
+            on = [(launch, u) for u, each in remains.items() for launch in each.launches]
+            times = Counter(launch for launch, _ in on)
+            commands = {launch: (u if times[launch] == 1 else ANY, 0) for launch, u in on}
             return replace(world, trees=trees, commands=commands)
     match command:
         case Mail(sender=agent, body=Request() | Extend() | Restart()) | Heard(agent):
