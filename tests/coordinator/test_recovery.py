@@ -208,6 +208,13 @@ def test_what_survived_is_on_its_own_unit_and_where_nobody_knows_that_on_all(
     assert unsure == [len(stands_on) == 2] * 2
 
 
+def test_what_was_on_all_units_for_want_of_a_name_is_so_again_after_the_next_loss() -> None:
+    launch = {RUN.launch: Launch(RUN.launch, RUN.keeper, "make", 0)}
+    units = tuple(Unit(name, UnitState.RECOVERY_REQUIRED, launches=launch) for name in ("0", "1"))
+    remains = remains_of("machine/pages", Found(None, file(facts("machine/pages", units=units)), (RUN,)), PAGES)
+    assert [[*each.launches] for each in remains.values()] == [[RUN.launch]] * 2
+
+
 # --- a bus -----------------------------------------------------------------------------------
 async def test_after_a_loss_nobody_is_granted_anything_and_fences_go_on(bus: Bus) -> None:
     async with bus.running():

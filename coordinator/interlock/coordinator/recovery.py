@@ -135,7 +135,10 @@ def _survivors(
     others: dict[str, tuple[str | None, Launch]] = {}
     units = facts.units if facts is not None else ()
     ran = {unit.server.launch: (unit.name, unit.server) for unit in units if unit.server is not None}
-    under = {launch: (unit.name, each) for unit in units for launch, each in unit.launches.items()}
+    under: dict[str, tuple[str | None, Launch]] = {}
+    for unit in units:
+        for launch, command in unit.launches.items():  # on several: a recovery before this one did not know either
+            under[launch] = (None if launch in under else unit.name, command)
     for each in found.survivors:
         if each.launch not in ran and each.launch not in under and each.resource != key:
             continue
