@@ -24,9 +24,7 @@ from interlock.adapters.launches import (
     server_environment,
     stop_tree,
 )
-from interlock.adapters.paths import Home
 from interlock.adapters.process import fact, identify, probe, send_signal
-from interlock.adapters.survivors import survivors
 from interlock.protocol.identity import Presence
 
 pytestmark = [
@@ -76,21 +74,6 @@ async def test_the_file_tells_the_story_in_order(tmp_path: Path) -> None:
         assert result.keeper == launch.keeper.identity
         assert result.leader is not None
         assert launch.result.stat().st_mode & 0o777 == 0o600
-
-
-async def test_a_report_says_which_unit_of_what_it_runs_for_and_one_of_old_says_none(tmp_path: Path) -> None:
-    (tmp_path / "launches").mkdir()
-    env = {"BUS_RESOURCE": "machine/pages", "BUS_UNIT": "1"}
-    async with launched(tmp_path / "launches", "sleep", "600", env=env, launch="pages-3-aa") as launch:
-        await launch.until(Started)
-        [found] = survivors(Home(tmp_path))
-        assert (found.launch, found.resource, found.unit) == ("pages-3-aa", "machine/pages", "1")
-
-        of_old = json.loads(launch.result.read_bytes().splitlines()[0])
-        del of_old["unit"]
-        launch.result.write_text(json.dumps(of_old) + "\n")
-        [found] = survivors(Home(tmp_path))
-        assert (found.launch, found.resource, found.unit) == ("pages-3-aa", "machine/pages", None)
 
 
 async def test_the_keeper_s_own_account_of_itself_is_right(tmp_path: Path) -> None:
