@@ -119,8 +119,18 @@ def test_what_survived_is_on_its_own_unit_and_where_nobody_knows_that_on_all(
     assert unsure == [len(stands_on) == 2] * 2
 
 
-def test_what_was_on_all_units_for_want_of_a_name_is_so_again_after_the_next_loss() -> None:
+@pytest.mark.parametrize("on", [{"0", "1"}, {"1"}])
+def test_where_a_recovery_put_what_it_could_not_place_is_not_believed_in_the_next(on: set[str]) -> None:
     launch = {RUN.launch: Launch(RUN.launch, RUN.keeper, "make", 0)}
-    units = tuple(Unit(name, UnitState.RECOVERY_REQUIRED, launches=launch) for name in ("0", "1"))
-    remains = remains_of("machine/pages", Found(None, file(facts("machine/pages", units=units)), (RUN,)), PAGES)
+    why = f"lost; make still runs (keeper pid {RUN.keeper.pid}), on a unit that is not known"
+    units = tuple(Unit(name, UnitState.RECOVERY_REQUIRED, launches=launch, why=why) for name in sorted(on))
+    found = Found(None, file(facts("machine/pages", units=units)), (RUN,))
+    remains = remains_of("machine/pages", found, PAGES, "lost")
     assert [[*each.launches] for each in remains.values()] == [[RUN.launch]] * 2
+    assert [each.known.count("still runs") for each in remains.values()] == [1, 1], "it is said once"
+
+
+def test_what_ran_on_one_of_several_units_is_not_charged_to_the_only_one_that_is_left() -> None:
+    found = Found(None, file(facts("machine/pages", units=(held("0"), held("1")))), (PAGE,))
+    remains = remains_of("machine/pages", found, msgspec.structs.replace(PAGES, units=("1",)))
+    assert (remains["1"].server, [*remains["1"].launches]) == (None, [PAGE.launch])

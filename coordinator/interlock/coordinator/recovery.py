@@ -128,23 +128,19 @@ def _survivors(
 ) -> tuple[dict[str, Server], dict[str, tuple[str | None, Launch]]]:
     """Living servers by unit, which their unit keeps; and what else lives, with its unit: it must end first.
 
-    A file can be older than what lives, so the unit is what the launch's own report says. Where neither names one it
-    may be any of them (None), and it stands in the way of all.
+    A file can be older than what lives, so the unit is what the launch's own report says. Where nothing that can be
+    believed names one it may be any of them (None), and it stands in the way of all.
     """
     servers: dict[str, Server] = {}
     others: dict[str, tuple[str | None, Launch]] = {}
     units = facts.units if facts is not None else ()
-    ran = {unit.server.launch: (unit.name, unit.server) for unit in units if unit.server is not None}
-    under: dict[str, tuple[str | None, Launch]] = {}
-    for unit in units:
-        for launch, command in unit.launches.items():  # on several: a recovery before this one did not know either
-            under[launch] = (None if launch in under else unit.name, command)
+    ran = {unit.server.launch: (unit, unit.server) for unit in units if unit.server is not None}
+    under = {launch: (unit, each) for unit in units for launch, each in unit.launches.items()}
     for each in found.survivors:
         if each.launch not in ran and each.launch not in under and each.resource != key:
             continue
-        only = definition.units[0] if len(definition.units) == 1 else None
-        told, server = ran.get(each.launch, (under.get(each.launch, (only, None))[0], None))
-        name = each.unit if each.unit is not None else told
+        then, server = ran.get(each.launch, (under.get(each.launch, (None, None))[0], None))
+        name = each.unit if each.unit is not None else _unit_of_old(then, units, definition)
         fits = definition.server is not None and name in definition.units and name not in servers
         if name is not None and fits and not each.launch.startswith("run-"):
             # Its worktree may be unknown: "" is nobody's, so it is stopped with proof before the next one's starts.
@@ -157,12 +153,21 @@ def _survivors(
     return servers, others
 
 
+def _unit_of_old(then: Unit | None, units: tuple[Unit, ...], definition: Definition) -> str | None:
+    """The unit of a launch whose report does not say. `then`: where its file has it; what was in doubt then had been
+    put there by a recovery, which did not know either."""
+    if then is not None and then.state is not UnitState.RECOVERY_REQUIRED:
+        return then.name
+    always = {unit.name for unit in units} | {*definition.units}
+    return always.pop() if len(always) == 1 else None
+
+
 def _known(
     facts: StateFacts | None, unit: Unit | None, server: Server | None, launches: dict[str, Launch], lost: set[str], *,
     unreadable: bool, why: str,
 ) -> str:  # fmt: skip
     """What a person should know before confirming, in one line. `lost`: launches of which nobody knows the unit."""
-    parts = []
+    parts, earlier = [], ""
     if unreadable:
         parts.append("its state file cannot be read")
     if facts is not None and unit is not None:
@@ -180,15 +185,16 @@ def _known(
         if facts.waiting:
             named = ", ".join(ticket.agent for ticket in facts.queue[:WAITING_NAMED_MAX])
             parts.append(f"{facts.waiting} waited: {named}{' …' if facts.waiting > WAITING_NAMED_MAX else ''}")
+    still = []
     if server is not None:
         where = f" from {one_line(server.worktree)}" if server.worktree else ""
-        parts.append(
+        still.append(
             f"its server still runs{where} (keeper pid {server.keeper.pid}): it is kept, and handed over in turn"
         )
     for each in launches.values():
         where = ", on a unit that is not known" if each.launch in lost else ""
-        parts.append(f"{one_line(each.command)} still runs (keeper pid {each.keeper.pid}){where}")
-    return "; ".join(parts)
+        still.append(f"{one_line(each.command)} still runs (keeper pid {each.keeper.pid}){where}")
+    return "; ".join([*parts, *(each for each in still if each not in earlier)])
 
 
 def _called(key: str, supervisor: Supervisor) -> str:
