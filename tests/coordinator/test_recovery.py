@@ -4,34 +4,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.coordinator.bus import Bus, as_bytes, process, replayed, settled
+from tests.coordinator.beside import ALIVE, PAGE, POOL, SERVER, R, facts, file, held
+from tests.coordinator.bus import Bus, as_bytes, replayed, settled
 from tests.coordinator.memory_store import MemoryStore
 
-from interlock.coordinator.config import Config, parse_config
-from interlock.coordinator.recovery import judge, number_floor, remains_of
-from interlock.coordinator.states import Found, Mark, NoStates, StateFacts, Survivor
+from interlock.coordinator.config import Config
+from interlock.coordinator.recovery import judge, number_floor
+from interlock.coordinator.states import Found, Mark, NoStates, StateFacts
 from interlock.coordinator.store import NotWritten, Unusable
 from interlock.coordinator.world import World
-from interlock.protocol.limits import NUMBERS_RESERVED
 from interlock.protocol.resource_commands import Recover
-from interlock.protocol.resource_state import Launch, Server, Ticket, Unit, UnitState
 
 pytestmark = pytest.mark.anyio
 
-R = NUMBERS_RESERVED
-SERVER = parse_config('[resources.web]\nstart = "run"\nports = [7080]\n', "bus.toml")
-DEFINITION = SERVER.resources["machine/web"]
-
-
-def facts(key: str = "machine/r", seq: int = 7, bus: str = "b1", **rest: Any) -> StateFacts:
-    return StateFacts(bus, key, seq, R, 1_700_000_000_000, **rest)
-
-
-def file(*all_of_them: StateFacts | None) -> dict[str, StateFacts | None]:
-    return {f"machine/r{n}" if each is None else each.key: each for n, each in enumerate(all_of_them)}
-
-
-ALIVE = Survivor("web-3-aa", process(), "machine/web")
 NEWER = StateFacts("b1", "machine/r", 8 * R, 9 * R, 1_700_000_000_000)  # than an old copy of the mark
 EMPTY, WHOLE = World(), World(seq=10, index=4, bus="b1", hash="h")
 OF_OLD = World(seq=10, index=4, hash="h")  # from before journals had names
@@ -89,81 +74,6 @@ def test_an_old_copy_is_refused_with_a_way_on(found: Found, says: str) -> None:
     with pytest.raises(Unusable, match="bus up --recover") as refused:
         judge(WHOLE, found)
     assert says in str(refused.value)
-
-
-def held(name: str = "", **rest: Any) -> Unit:
-    ticket = Ticket("m1", "ann", 1, 1, "/w1", "try\nit", "web", 0)
-    return Unit(name, UnitState.HELD, ticket, 5, **rest)
-
-
-def test_the_evidence_says_who_had_it_and_who_waited() -> None:
-    waiting = tuple(Ticket(f"m{n}", f"w{n}", 1, n, "-", "", "r", 0) for n in range(20))
-    known = facts(units=(held(),), queue=waiting, waiting=400)
-
-    [remains] = remains_of("machine/r", Found(None, file(known)), Config().lock()).values()
-
-    assert 'held, fence 5, by ann from /w1 for "try it"' in remains.known
-    assert "400 waited: w0, w1" in remains.known
-    assert "w9" not in remains.known
-
-
-def test_what_nobody_confirmed_is_still_known_after_the_next_loss_and_does_not_grow() -> None:
-    why = "the database was lost"
-    unit = Unit("", UnitState.RECOVERY_REQUIRED, why=f"{why}; held, fence 5, by ann, {'x' * 5_000}")
-    [remains] = remains_of("machine/r", Found(None, file(facts(units=(unit,)))), Config().lock(), why).values()
-    assert remains.known.startswith("held, fence 5, by ann, xxx")
-    assert len(remains.known) < 1_000
-
-
-def test_a_file_that_cannot_be_read_says_so() -> None:
-    [remains] = remains_of("machine/r", Found(None, {"machine/r": None}), Config().lock()).values()
-    assert remains.known == "its state file cannot be read"
-
-
-def test_a_server_that_survived_is_kept_as_it_was_known() -> None:
-    assert DEFINITION.server is not None
-    server = Server(ALIVE.launch, ALIVE.keeper, "/w1", DEFINITION.server, "c0ffee", 1)
-    known = facts("machine/web", units=(held(server=server),))
-
-    remains = remains_of("machine/web", Found(None, file(known), (ALIVE,)), DEFINITION)
-
-    assert remains[""].server == server
-    assert f"its server still runs from /w1 (keeper pid {ALIVE.keeper.pid})" in remains[""].known
-
-
-@pytest.mark.parametrize("unreadable", [True, False])
-def test_a_server_of_which_no_file_tells_is_kept_as_nobodys(unreadable: bool) -> None:
-    files: dict[str, StateFacts | None] = {"machine/web": None} if unreadable else {}
-    found = Found(Mark("b", 1, 1), files, (ALIVE,))
-    server = remains_of("machine/web", found, DEFINITION)[""].server
-    assert server is not None
-    assert (server.keeper, server.worktree) == (ALIVE.keeper, "")
-
-
-@pytest.mark.parametrize("told_by", ["its file", "its keeper"])
-def test_a_command_that_survived_stands_in_the_way(told_by: str) -> None:
-    run = Survivor("run-5-bb", process(), "machine/r" if told_by == "its keeper" else "")
-    launch = Launch(run.launch, run.keeper, "make test", 0)
-    files = file(facts(units=(held(launches={run.launch: launch}),))) if told_by == "its file" else {}
-
-    remains = remains_of("machine/r", Found(Mark("b", 1, 1), files, (run,)), Config().lock())
-
-    assert [each.keeper for each in remains[""].launches.values()] == [run.keeper]
-    assert "still runs" in remains[""].known
-
-
-def test_a_server_whose_resource_is_declared_otherwise_now_stands_in_the_way() -> None:
-    remains = remains_of("machine/web", Found(None, {}, (ALIVE,)), Config().lock(("0", "1")))
-    assert [*remains["0"].launches] == [ALIVE.launch]
-    assert not remains["1"].launches
-
-
-def test_a_command_of_a_unit_that_is_not_declared_any_more_stands_in_the_way_of_the_first() -> None:
-    run = Survivor("run-5-bb", process(), "")
-    launch = Launch(run.launch, run.keeper, "make", 0)
-    found = Found(None, file(facts(units=(held("9", launches={run.launch: launch}),))), (run,))
-    remains = remains_of("machine/r", found, Config().lock(("0", "1")))
-    assert [*remains["0"].launches] == [run.launch]
 
 
 # --- a bus -----------------------------------------------------------------------------------
@@ -244,6 +154,26 @@ async def test_a_server_that_survived_is_watched_and_handed_over() -> None:
     bus = Bus(MemoryStore(), SERVER, found=Found(Mark("b1", R, 5), {}, (ALIVE,)))
     async with bus.running():
         assert [each.keeper for each in bus.effects.adopted] == [ALIVE.keeper]
+
+
+async def test_what_may_be_any_unit_s_must_end_before_any_is_given() -> None:
+    bus = Bus(MemoryStore(), POOL, found=Found(Mark("b1", R, 5), {}, (PAGE,)))
+
+    async def confirm() -> dict[str, Any]:
+        recover = {"type": "RECOVER", "resource": "machine/pages"}
+        evidence = await person.ask(recover, to="supervisor")
+        return await person.ask(recover | {"code": evidence["code"]}, to="supervisor")
+
+    async with bus.running():
+        a, person = bus.client("a"), bus.client("person")
+        await a.ask("REQUEST machine/pages /w1 x")
+        refused = await confirm()
+        assert (refused["type"], refused["why"].count(PAGE.launch)) == ("REFUSED", 1), refused
+        bus.effects.end(PAGE.keeper)
+        await settled()
+        assert (await confirm())["type"] == "RELEASED"
+        await settled()
+        assert [order.unit for _, order in bus.effects.begun] == ["0"], "it is started for who waited"
 
 
 # --- what must be durable first ----------------------------------------------------------------

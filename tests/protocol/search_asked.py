@@ -1,7 +1,7 @@
 """What must come of a command: not only is nothing done that may not be, what is asked for is done, and told."""
 
-from tests.protocol.search_standing import commands_on, hold_to
-from tests.protocol.search_world import World
+from tests.protocol.search_standing import hold_to
+from tests.protocol.search_world import World, commands_on
 
 from interlock.protocol.definition import Kind
 from interlock.protocol.messages import Handover, Refused, Release, Released, Revoked

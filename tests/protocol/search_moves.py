@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from tests.protocol.search_world import KEEPER, LATE_MS, LOST, WEB, Config, World, tickets
+import msgspec
+from tests.protocol.search_world import KEEPER, LATE_MS, LOST, WEB, Config, World, commands_on, tickets
 
 from interlock.protocol.definition import Kind
 from interlock.protocol.messages import Cancel, Extend, Handover, Release, Request, Restart
@@ -76,6 +77,8 @@ def moves(world: World, config: Config) -> Iterator[Move]:
     if config.lost:
         yield "the database is lost", Doubt(LOST, _remains(world)), BLANK
         yield "the database comes from a backup", Doubt(LOST, _remains(world)), 0
+        if len(world.resource.units) > 1 and world.commands:
+            yield "the database is lost, and with it where what runs belongs", Doubt(LOST, _anywhere(world)), BLANK
 
 
 def representatives(world: World, config: Config) -> list[str]:
@@ -226,13 +229,20 @@ def _of_command(world: World, unit: Unit, step: Step) -> Iterator[Move]:
     yield f"{step.kind} is interrupted, nothing of it lives", gone, 0
 
 
+def _anywhere(world: World) -> dict[str, Remains]:
+    """Nothing says on which unit a command runs: it is charged to all."""
+    found = _remains(world)
+    launches = {launch: each for remains in found.values() for launch, each in remains.launches.items()}
+    return {unit: msgspec.structs.replace(remains, launches=launches) for unit, remains in found.items()}
+
+
 def _remains(world: World) -> dict[str, Remains]:
     """What is found beside a lost database: keepers that live, each with what it keeps."""
     found = {}
     for unit in world.resource.units:
         tree = world.trees.get(unit.name)
         lives = tree is not None and tree[1] in {"up", "remnant"} and unit.server is not None
-        launches = {c: Launch(c, KEEPER, "make", 0) for c, (where, _) in world.commands.items() if where == unit.name}
+        launches = {c: Launch(c, KEEPER, "make", 0) for c in commands_on(world, unit.name)}
         if unit.step is not None and unit.step.launch:  # its keeper tells a step's launch from no other
             launches[unit.step.launch] = Launch(unit.step.launch, KEEPER, unit.step.launch, 0)
         found[unit.name] = Remains("held by somebody", unit.server if lives else None, launches)

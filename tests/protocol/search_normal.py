@@ -7,7 +7,7 @@ would hide behind a right one that was seen before.
 
 from typing import Any
 
-from tests.protocol.search_world import INTERVAL_MS, LATE_MS, Config, World, tickets
+from tests.protocol.search_world import ANY, INTERVAL_MS, LATE_MS, Config, World, tickets
 
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_state import Ticket, Unit
@@ -66,7 +66,7 @@ class _Form:
         step = u.step and (u.step.kind, bool(u.step.launch), u.step.aborting, u.step.restart, u.step.halt)
         server = u.server and (u.server.worktree, u.server.alive, u.server.definition.start)
         stands = u.prepared and (u.prepared.worktree, u.prepared.ready, u.prepared.definition.prepare)
-        here = sum(where == name for where, _ in world.commands.values())
+        here = sum(where in {name, ANY} for where, _ in world.commands.values())
         truth = (here, world.trees.get(name), world.made.get(name), name in world.doubt, self._hold(name))
         grace = max(0, world.grace.get(name, 0) - self.now_ms)
         return (u.state, u.ticket and self.ticket(u.ticket), self.ahead(u.until), u.claimed, self.rest(u.claim_at),

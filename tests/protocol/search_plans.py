@@ -33,6 +33,7 @@ BOARD = Config("command", definition(Kind.COMMAND), worktrees=WAYS)
 BOARD_REPEATS = Config("command-repeats", definition(Kind.COMMAND, repeatable=True), worktrees=WAYS)
 BOARD_BECOMES = Config("command-becomes-lock", definition(Kind.COMMAND), ("a",), WAYS, other=definition())
 LOCK_LOST = Config("lock-lost", definition(), runs=True, lost=True, boots=True)
+POOL_LOST = Config("pool-lost", definition(units=("0", "1")), ("a",), runs=True, lost=True)
 WEB_LOST = Config("server-lost", SERVER, worktrees=("/1",), lost=True, boots=True)
 
 
@@ -59,5 +60,5 @@ SLICES = [each for each in [*globals().values()] if isinstance(each, Config)]
 QUICK = [
     (LOCK, 8), (ATTENDED, 8), (POOL, 7), (TIMES, 5), (RUNS, 5), (WEB, 6), (WEB_POOL, 4), (PREPARED, 6), (GRACE, 4),
     (BOARD, 6), (BOARD_REPEATS, 6), (BOARD_BECOMES, 6), (LOCK_REDEFINED, 6), (BECOMES_LOCK, 4), (WEB_REDEFINED, 5),
-    (LOCK_HANDED, 5), (POOL_HANDED, 4), (WEB_HANDED, 5), (LOCK_LOST, 4), (WEB_LOST, 6),
+    (LOCK_HANDED, 5), (POOL_HANDED, 4), (WEB_HANDED, 5), (LOCK_LOST, 4), (POOL_LOST, 6), (WEB_LOST, 6),
 ]  # fmt: skip

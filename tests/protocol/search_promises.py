@@ -4,37 +4,31 @@
 after it. It raises `Broken` with the promise that does not hold; what it knows it has from commands and events alone.
 """
 
-from collections import Counter
 from typing import Any
 
 import msgspec
 from tests.protocol.search_asked import does_what_is_asked
 from tests.protocol.search_moves import BLANK, BOOT, Move
-from tests.protocol.search_standing import commands_on, hold_to
-from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank
+from tests.protocol.search_said import ordered, said
+from tests.protocol.search_standing import hold_to
+from tests.protocol.search_truth import boots, heard, truth_of
+from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank, commands_on, with_hold, with_tree
 
-from interlock.protocol.definition import Definition, Kind
-from interlock.protocol.messages import Extend, Granted, Handover, Queued, Release, Request, Restart, StillUsing
-from interlock.protocol.outcome import Outcome, Send, fold
+from interlock.protocol.messages import Handover, Release
+from interlock.protocol.outcome import Outcome, fold
 from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
-    Admit,
     AgentGone,
     Doubt,
-    Go,
-    Heard,
     LaunchGone,
     Mail,
     Recover,
     ResourceCommand,
     Resume,
     Revoke,
-    RunCommand,
-    RunStep,
     ServerGone,
     StepFailure,
-    StepResult,
     Tick,
     WrapperGone,
 )
@@ -56,20 +50,19 @@ from interlock.protocol.resource_events import (
     TicketCancelled,
 )
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, StepKind, Unit, wants_to_hear
+from interlock.protocol.resource_state import Resource, StepKind
 
 RESOURCE = msgspec.json.Decoder(Resource, dec_hook=from_plain)
 EVENTS = msgspec.json.Decoder(tuple[ResourceEvent, ...])
 ENCODE = msgspec.json.Encoder(enc_hook=to_plain).encode
 REMEMBERED_MS = 120_000
-SERVES = {"half", "up", "remnant"}
 replace = msgspec.structs.replace
 
 
 def follow(world: World, move: Move) -> World:
     _, command, wait_ms = move
     if wait_ms == BOOT:
-        world = _boots(world)
+        world = boots(world)
     elif wait_ms == BLANK:
         world = replace(
             world, resource=blank(world.resource.definition), seq=world.seq + 1_000, arrived=0, places={}, holds={},
@@ -78,103 +71,18 @@ def follow(world: World, move: Move) -> World:
     if isinstance(command, Resume):
         world = replace(world, resource=RESOURCE.decode(ENCODE(world.resource)))
     before = world
-    world = _truth(replace(world, now_ms=world.now_ms + max(0, wait_ms), depth=world.depth + 1), command)
+    world = truth_of(replace(world, now_ms=world.now_ms + max(0, wait_ms), depth=world.depth + 1), command)
     outcome = decide(before.resource, command, world.now())
     for event in outcome.events:
         world = _take_in(world, before, command, event)
     world = replace(world, resource=outcome.state)
-    world = _orders(world, command, outcome)
-    world = _said(world, before, command, outcome)
+    world = ordered(world, command, outcome)
+    world = said(world, before, command, outcome)
     does_what_is_asked(before, world, command, outcome)
     if outcome.events:
         _replays(before.resource, outcome)
         world = _quiet(world)
     return world
-
-
-def _boots(world: World) -> World:
-    """No process of the last boot lives, and its deadlines are no deadlines any more."""
-    trees = {u: (w, "dead" if how in SERVES and _is_server(world, u) else how) for u, (w, how) in world.trees.items()}
-    holds = {fence: replace(hold, until_ms=min(hold.until_ms, world.now_ms)) for fence, hold in world.holds.items()}
-    remembered = {a: (n, min(at, world.now_ms)) for a, (n, at) in world.remembered.items()}
-    return replace(world, boot=world.boot + 1, trees=trees, holds=holds, grace={}, remembered=remembered)
-
-
-def _is_server(world: World, unit: str) -> bool:
-    return world.resource.definition.kind is Kind.SERVER or world.resource.unit(unit).server is not None
-
-
-# --- what the command itself tells of the world -----------------------------------------------
-def _truth(world: World, command: ResourceCommand) -> World:
-    match command:
-        case LaunchGone(launch=launch):
-            return replace(world, commands={k: v for k, v in world.commands.items() if k != launch})
-        case AgentGone(agent, incarnation):
-            return replace(world, incarnation={**world.incarnation, agent: incarnation + 1})
-        case Mail(agent, _, id_, Request(run=False)):
-            world = replace(world, last_id={**world.last_id, agent: id_})
-        case StepResult(unit, _, None):
-            return _done(world, unit)
-        case StepResult(unit, _, server) if server is not None:
-            return _tree(world, unit, (server.worktree, "up"))
-        case StepFailure(unit):
-            return _failed(world, unit, command)
-        case ServerGone(unit, _, _, proved, alive):
-            where = world.trees[unit][0]
-            return _tree(world, unit, (where, "remnant") if alive else None if proved else (where, "doubt"))
-        case Doubt(_, remains):
-            trees = {u: tree for u, tree in world.trees.items() if remains[u].server is not None}
-            commands = {launch: (u, 0) for u, each in remains.items() for launch in each.launches}
-            return replace(world, trees=trees, commands=commands)
-    match command:
-        case Mail(sender=agent, body=Request() | Extend() | Restart()) | Heard(agent):
-            if any(h.agent == agent and not h.run for h in world.holds.values()):
-                quiet = {f: _heard(h) if h.agent == agent and not h.run else h for f, h in world.holds.items()}
-                return replace(world, holds=quiet)
-    return world
-
-
-def _done(world: World, unit: str) -> World:
-    """A step has succeeded that started no server."""
-    step, where = world.resource.unit(unit).step, world.trees.get(unit, ("", ""))[0]
-    if step is None or step.kind is StepKind.STOP:
-        return _tree(world, unit, None) if step is not None else world
-    if world.resource.definition.kind is Kind.COMMAND:
-        return _tree(world, unit, (where, "up")) if step.kind is StepKind.VERIFY else world
-    ticket = world.resource.unit(unit).ticket
-    made = ticket.worktree if step.kind is StepKind.PREPARE and ticket is not None else ""
-    return replace(world, made={**world.made, unit: made}) if made else world
-
-
-def _failed(world: World, unit: str, failure: StepFailure) -> World:
-    """A step has failed: what of it may live, or be half done?"""
-    step, tree = world.resource.unit(unit).step, world.trees.get(unit, ("?", ""))
-    if step is None:
-        return world
-    command = world.resource.definition.command
-    harmless = failure.proved if command is None else command.repeatable
-    again = failure.never_started or (failure.interrupted and harmless)
-    if not again and (not failure.proved or failure.interrupted or step.kind is StepKind.STOP):
-        return _tree(world, unit, (tree[0], "doubt"))
-    if step.kind is StepKind.START:
-        if unit in world.trees and failure.never_started:  # GO was ordered and not heard: it is prepared as it was
-            world = replace(world, made={**world.made, unit: tree[0]})
-        return _tree(world, unit, None) if unit in world.trees else world
-    if world.resource.definition.kind is not Kind.COMMAND:
-        return world
-    if step.kind is StepKind.PREPARE and step.launch and failure.never_started:
-        return _tree(world, unit, None)
-    broken = step.kind is StepKind.VERIFY and not failure.never_started and unit in world.trees
-    return _tree(world, unit, (tree[0], "half")) if broken else world
-
-
-def _heard(hold: Hold) -> Hold:
-    return replace(hold, polls=(), noticed=True)
-
-
-def _tree(world: World, unit: str, tree: tuple[str, str] | None) -> World:
-    trees = {k: v for k, v in world.trees.items() if k != unit}
-    return replace(world, trees=trees if tree is None else {**trees, unit: tree})
 
 
 # --- restart is replay ------------------------------------------------------------------------
@@ -230,22 +138,22 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
         case HoldExtended(fence=fence, until=until):
             hold = world.holds[fence]
             until_ms = until.mono_ms if until is not None else hold.until_ms
-            return _holds(world, fence, replace(hold, until_ms=until_ms))
+            return with_hold(world, fence, replace(hold, until_ms=until_ms))
         case Started(_, unit, fence, launch):
             hold_to("a command runs under a live hold only", fence in world.holds, event)
             commands = {**world.commands, launch.launch: (unit, fence)}
-            return replace(_holds(world, fence, _heard(world.holds[fence])), commands=commands)
+            return replace(with_hold(world, fence, heard(world.holds[fence])), commands=commands)
         case Draining(fence=fence, why=why):
             hold_to("a hold that drains is live and has a reason", why and fence in world.holds, event)
             _may_end(world, before, command, event, world.holds[fence], fence, draining=True)
             world = _graced(world, command, world.holds[fence])
-            return _holds(world, fence, replace(world.holds[fence], draining=True))
+            return with_hold(world, fence, replace(world.holds[fence], draining=True))
         case HoldReleased(fence=fence) | HoldRevoked(fence=fence) | PassedOver(fence=fence):
             hold_to("a hold ends once", fence in world.holds, event)
             hold_to("a hold ends with a reason", event.why)
             hold = world.holds[fence]
             _may_end(world, before, command, event, hold, fence)
-            world = _graced(_holds(world, fence, None), command, hold)
+            world = _graced(with_hold(world, fence, None), command, hold)
             if isinstance(event, PassedOver):
                 return replace(world, absent=world.absent | {hold.request_id})
             return _gone(world, hold.request_id)
@@ -253,16 +161,17 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
             unproved = isinstance(command, StepFailure | ServerGone | LaunchGone | Doubt)
             hold_to("only what is not proved needs a recovery, and it says why", unproved and why, event)
             served = {k: v for k, v in world.served.items() if k != unit}
-            world = replace(world, doubt=world.doubt | {unit}, served=served)
+            made = {k: v for k, v in world.made.items() if k != unit}
+            world = replace(world, doubt=world.doubt | {unit}, served=served, made=made)
             for fence, hold in world.holds.items():
                 if hold.unit == unit:
-                    world = _gone(_holds(world, fence, None), hold.request_id)
+                    world = _gone(with_hold(world, fence, None), hold.request_id)
         case Recovered(unit):
             hold_to("only a person ends a doubt", isinstance(command, Recover) and unit in world.doubt, event)
             hold_to("nobody confirms away a living command", not commands_on(world, unit), event)
             world = replace(world, doubt=world.doubt - {unit})
             if world.trees.get(unit, ("", ""))[1] == "doubt":
-                world = _tree(world, unit, None)
+                world = with_tree(world, unit, None)
     return world
 
 
@@ -348,87 +257,8 @@ def _was_silent(world: World, before: World, event: Any, hold: Hold) -> bool:
 def _gone(world: World, request_id: str) -> World:
     places = {k: v for k, v in world.places.items() if k != request_id}
     served = {k: v for k, v in world.served.items() if v != request_id}
-    return replace(world, places=places, served=served, absent=world.absent - {request_id})
-
-
-def _holds(world: World, fence: int, hold: Hold | None) -> World:
-    holds = {k: v for k, v in world.holds.items() if k != fence}
-    return replace(world, holds=holds if hold is None else {**holds, fence: hold})
-
-
-# --- what is ordered and said -------------------------------------------------------------------
-def _orders(world: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
-    ordered = {order.step for order in outcome.steps if isinstance(order, RunStep | RunCommand)}
-    if isinstance(command, Resume):
-        under_way = {unit.step.number for unit in outcome.state.units if unit.step is not None}
-        hold_to("after a restart every step is taken up again", under_way == ordered, under_way, ordered)
-    for event in outcome.events:
-        if isinstance(event, StepStarted):
-            hold_to("every step that is begun is ordered", event.step in ordered, event)
-    for order in outcome.steps:
-        if isinstance(order, RunStep) and order.kind is not StepKind.START:
-            hold_to("what is stopped or looked at is there", order.server is not None, order)
-        if isinstance(order, Go):
-            world = _goes(world, outcome.state.unit(order.unit), outcome.state.definition)
-    return world
-
-
-def _goes(world: World, unit: Unit, definition: Definition) -> World:
-    """At this moment a command is executed on that unit."""
-    step, ticket = unit.step, unit.ticket
-    assert step is not None
-    if step.kind not in {StepKind.START, StepKind.PREPARE}:
-        return world
-    hold_to("nothing is begun but for somebody", ticket is not None, unit)
-    assert ticket is not None
-    repeats = definition.command is not None and definition.command.repeatable
-    gone = unit.name not in world.trees or (repeats and world.trees[unit.name] == (ticket.worktree, "half"))
-    hold_to("nothing is started before the last server is proved gone", gone, unit)
-    if step.kind is StepKind.START:
-        wanted = definition.server is not None and definition.server.prepare and not step.restart
-        hold_to("a server starts where it was prepared", not wanted or world.made.get(unit.name) == ticket.worktree)
-        made = {name: where for name, where in world.made.items() if name != unit.name}
-        return _tree(replace(world, made=made), unit.name, (ticket.worktree, "half"))
-    return _tree(world, unit.name, (ticket.worktree, "half")) if definition.kind is Kind.COMMAND else world
-
-
-def _said(world: World, before: World, command: ResourceCommand, outcome: Outcome[Resource, ResourceEvent]) -> World:
-    if not outcome.outbox and not isinstance(command, Mail | Admit | Recover | Revoke):
-        return world
-    answers = [send for send in outcome.outbox if send.reply_to]
-    if isinstance(command, Mail | Admit | Recover | Revoke):
-        right = len(answers) == 1 and (answers[0].reply_to, answers[0].to) == (command.id, command.sender)
-        hold_to("a message is answered exactly once", right, command, outcome.outbox)
-    else:
-        hold_to("only a message is answered", not answers, command)
-    news = Counter((send.to, send.slot or send.run, type(send.body)) for send in outcome.outbox if not send.reply_to)
-    hold_to("news are told once", all(n == 1 for n in news.values()), command, outcome.outbox)
-    if isinstance(command, Heard) and outcome.events:
-        hold_to(
-            "who changes something by a sign of life wants to be heard", wants_to_hear(before.resource, command.agent)
-        )
-    for send in outcome.outbox:
-        world = _sent(world, send)
-    return world
-
-
-def _sent(world: World, send: Send) -> World:
-    body = send.body
-    if isinstance(body, StillUsing):
-        hold = world.holds[body.fence]
-        waited = any(request_id not in world.absent for request_id in world.resource.queue)
-        hold_to("nothing is polled while nobody waits, or a command runs", waited and not commands_on(world, hold.unit))
-        return _holds(world, body.fence, replace(hold, polls=(*hold.polls, world.now_ms)))
-    if isinstance(body, Granted):
-        hold = world.holds.get(body.fence) or Hold("", "", "", False, 0, 0)
-        hold_to("GRANTED is said to whoever holds it", hold.agent == send.to and not hold.draining, send)
-        if world.resource.definition.kind is not Kind.LOCK:
-            tree = world.trees.get(hold.unit)
-            lives = tree in {(body.worktree, "up"), (body.worktree, "dead")}  # of the latter nobody can know yet
-            hold_to("GRANTED: its server lives, in its worktree", lives, send, tree)
-    if isinstance(body, Queued) and send.reply_to:
-        hold_to("QUEUED is said to whoever has a place", body.request_id in world.places, send)
-    return world
+    made = {k: v for k, v in world.made.items() if world.served.get(k) != request_id}  # what was made was for that turn
+    return replace(world, places=places, served=served, made=made, absent=world.absent - {request_id})
 
 
 def _quiet(world: World) -> World:
@@ -436,5 +266,5 @@ def _quiet(world: World) -> World:
     waited = any(request_id not in world.absent for request_id in world.resource.queue)
     for fence, hold in world.holds.items():
         if hold.polls and (not waited or commands_on(world, hold.unit) or world.resource.unit(hold.unit).step):
-            world = _holds(world, fence, replace(hold, polls=()))
+            world = with_hold(world, fence, replace(hold, polls=()))
     return world

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.protocol.search_world import KEEPER, World, tickets
+from tests.protocol.search_world import KEEPER, World, commands_on, tickets
 
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
@@ -32,10 +32,6 @@ class Broken(AssertionError):
 def hold_to(promise: str, kept: object, *seen: object) -> None:
     if not kept:
         raise Broken(" ".join([promise, *(f"{each}" for each in seen)]))
-
-
-def commands_on(world: World, unit: str) -> list[str]:
-    return [launch for launch, (where, _) in world.commands.items() if where == unit]
 
 
 LATE_WORDS: tuple[ResourceCommand, ...] = (

@@ -19,6 +19,7 @@ WEB = ServerDefinition("start")
 LATE_MS = 1_001
 KEEPER = Identity("m", "b", 1, 1, 1)
 LOST = "the database was lost"
+ANY = "*"  # in place of a unit: nobody knows which
 
 
 def definition(
@@ -72,9 +73,9 @@ class Hold(msgspec.Struct, frozen=True):
 class World(msgspec.Struct, frozen=True):
     """Args:
 
-    commands: launch → (unit, fence). trees: unit → (worktree, half | up | remnant | doubt | dead). made: unit → the
-    worktree whose preparing for a server is done. grace: unit → until when what runs there is let be. places: request
-    id → arrival. served: unit → request id that it is being prepared for. remembered: agent → (arrival, until).
+    commands: launch → (unit or ANY, fence). trees: unit → (worktree, half | up | remnant | doubt | dead). made: unit →
+    the worktree whose preparing for a server is done. grace: unit → until when what runs there is let be. places:
+    request id → arrival. served: unit → request id that it is being prepared for. remembered: agent → (arrival, until).
     """
 
     resource: Resource
@@ -124,3 +125,17 @@ def tickets(resource: Resource) -> Iterator[Ticket]:
     for unit in resource.units:
         if unit.ticket is not None:
             yield unit.ticket
+
+
+def commands_on(world: World, unit: str) -> list[str]:
+    return [launch for launch, (where, _) in world.commands.items() if where in {unit, ANY}]
+
+
+def with_tree(world: World, unit: str, tree: tuple[str, str] | None) -> World:
+    trees = {k: v for k, v in world.trees.items() if k != unit}
+    return msgspec.structs.replace(world, trees=trees if tree is None else {**trees, unit: tree})
+
+
+def with_hold(world: World, fence: int, hold: Hold | None) -> World:
+    holds = {k: v for k, v in world.holds.items() if k != fence}
+    return msgspec.structs.replace(world, holds=holds if hold is None else {**holds, fence: hold})

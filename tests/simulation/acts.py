@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 from tests.simulation.clients import Agent, Run
+from tests.simulation.declared import BOARD, LOCK, PAGES, POOL, WEB
 from tests.simulation.machine import Broken
 from tests.simulation.promises import Key
 
@@ -14,8 +15,6 @@ from interlock.protocol.resource_state import UnitState
 if TYPE_CHECKING:
     from tests.simulation.story import Story
 
-LOCK, POOL, WEB = "machine/lock", "machine/pool", "machine/web"
-PAGES, BOARD = "machine/pages", "machine/board"  # a pool of servers, and one that commands make
 COMMON = {
     "request": 24, "release": 10, "extend": 5, "cancel": 3, "restart": 2, "status": 4, "letter": 5, "inbox": 4,
     "run": 6, "wait": 30, "again": 6, "other_content": 1, "handover": 4, "no_wait": 2,

@@ -16,50 +16,21 @@ from structlog.testing import capture_logs
 from tests.coordinator.bus import as_bytes, replayed
 from tests.coordinator.memory_store import MemoryStore
 from tests.coordinator.virtual_time import Stuck, VirtualClock, VirtualLoop
-from tests.simulation.acts import BOARD, COMMON, LOCK, PAGES, POOL, TROUBLES, WEB, Acts
+from tests.simulation.acts import COMMON, TROUBLES, Acts
 from tests.simulation.beside import Beside
 from tests.simulation.clients import Agent, Run, Wire
+from tests.simulation.declared import CONFIG, OTHER, PAGES, POOL, WEB
 from tests.simulation.life import Life
 from tests.simulation.machine import Broken, Machine
 from tests.simulation.promises import Promises, Truth
+from tests.simulation.rest import nothing_is_lost, under_way
 from tests.simulation.seeded import seeded_ids, snapshots_often
 
 from interlock.coordinator import records
-from interlock.coordinator.config import Config
-from interlock.coordinator.take_up import departed
-from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.limits import LATE_MS, SESSION_CUT_MS
-from interlock.protocol.resource_state import UnitState, first_grantable
-from interlock.protocol.resource_waiting import next_deadline
 
 OUR_FAULTS = {"dead_letter", "follow_up_failed", "task_failed", "session_failed"}
 ACTIONS = 160
-TIMES = Definition(poll_ms=20_000, claim_ms=15_000, reservation_ms=10_000, time_max_ms=60_000)
-CONFIG = Config(
-    poll_every=20_000, claim=15_000, reservation=10_000, time_max=60_000, keep=0,
-    resources={
-        LOCK: TIMES,
-        POOL: msgspec.structs.replace(TIMES, units=("0", "1")),
-        WEB: msgspec.structs.replace(
-            TIMES, kind=Kind.SERVER, server=ServerDefinition("serve", "http://x", prepare="make")
-        ),
-        PAGES: msgspec.structs.replace(
-            TIMES, kind=Kind.SERVER, units=("0", "1"), server=ServerDefinition("serve {unit}", "http://x:{unit}")
-        ),
-        BOARD: msgspec.structs.replace(TIMES, kind=Kind.COMMAND, command=CommandDefinition("off", "flash", "ping")),
-    },
-)  # fmt: skip
-
-
-OTHER = msgspec.structs.replace(CONFIG, resources={
-    LOCK: msgspec.structs.replace(TIMES, units=("0", "1")),
-    POOL: msgspec.structs.replace(TIMES, units=("1",)),
-    WEB: msgspec.structs.replace(TIMES, kind=Kind.SERVER, server=ServerDefinition("serve --other", "http://x")),
-    PAGES: msgspec.structs.replace(
-        TIMES, kind=Kind.SERVER, units=("1", "2"), server=ServerDefinition("serve {unit}", "http://x:{unit}")
-    ),
-    BOARD: msgspec.structs.replace(TIMES, kind=Kind.COMMAND, command=CommandDefinition("off", "flash -v", "ping")),
-})  # fmt: skip
 
 
 class Story:
@@ -250,61 +221,16 @@ class Story:
             await anyio.sleep(5)
             if self.life is not None and self.life.failed is not None:
                 await self.after_failure()
-            if not self._under_way():
+            if not under_way(self):
                 break
         else:
-            raise Broken(f"something never ends: {self._under_way()}")
+            raise Broken(f"something never ends: {under_way(self)}")
         try:
-            self._nothing_is_lost()
+            nothing_is_lost(self)
         except Broken:
             await anyio.sleep(1)  # what has ended at this very moment is noticed in the next
-            self._nothing_is_lost()
+            nothing_is_lost(self)
         await self.compare()
-
-    def _under_way(self) -> str:
-        assert self.life is not None
-        for key, resource in self.life.supervisor.world.resources.items():
-            for unit in resource.units:
-                if unit.step is not None or unit.state is UnitState.PREPARING:
-                    return f"{key} {unit.name!r} {unit.state} {unit.step}"
-        waiting = [id_ for each in [*self.agents, *self.runs] for id_ in each.pending]
-        return f"no answer to {waiting}" if waiting else ""
-
-    def _nothing_is_lost(self) -> None:
-        assert self.life is not None
-        supervisor = self.life.supervisor
-        for key, resource in supervisor.world.resources.items():
-            free = [unit for unit in resource.units if unit.state is UnitState.FREE and unit.step is None]
-            waiter = first_grantable(resource)
-            if free and waiter is not None and resource.next_definition is None:
-                raise Broken(f"a lost wake-up: {key} is free and {waiter} waits")
-            tickets = [*resource.queue.values(), *(u.ticket for u in resource.units if u.ticket and not u.launches)]
-            for ticket in tickets:
-                if ticket is not None and departed(supervisor.world.registry, ticket) is not None:
-                    raise Broken(f"who is gone still stands there: {key} {ticket}")
-                if ticket is not None and ticket.run and ticket.process not in self.machine.alive:
-                    raise Broken(f"a bus run that is gone still stands there: {key} {ticket}")
-            at = next_deadline(resource, self.clock.boot())
-            awake = self.now_s() - self.slept_at_s > 60  # timers do not run in a sleep: what was due then is late
-            if (
-                awake
-                and at is not None
-                and (at.boot != self.clock.boot() or at.mono_ms < self.clock.mono_ms() - 2 * LATE_MS)
-            ):
-                raise Broken(f"a deadline is forgotten: {key} {at}")
-            for unit in resource.units:
-                for launch in unit.launches:
-                    if not self.machine.trees[launch].keeper_lives:
-                        raise Broken(f"a command that is gone still holds: {key} {launch}")
-        for agent in supervisor.world.registry.agents.values():
-            if agent.process is not None and not agent.gone and agent.process not in self.machine.alive:
-                raise Broken(f"a dead process is not noticed: {agent}")
-            if agent.session and not agent.gone and agent.name not in supervisor.world.registry.cut:
-                wire = next(each.wire for each in self.agents if each.name == agent.name)
-                if wire is None or wire.broken:
-                    raise Broken(f"a session that is away is not noticed: {agent}")
-        if self.promises.seq != supervisor.world.seq:
-            raise Broken(f"the world is at {supervisor.world.seq}, the disk at {self.promises.seq}")
 
 
 # --- straight helpers -------------------------------------------------------------------------

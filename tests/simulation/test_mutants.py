@@ -11,7 +11,9 @@ from tests.simulation.story import tell
 from interlock.coordinator import claiming, consequences, recovery, take_up, world
 from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.journal import Journal
+from interlock.coordinator.states import Found
 from interlock.protocol import resource_handover
+from interlock.protocol.definition import Definition
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import Defined
 from interlock.protocol.resource_state import Resource, Ticket, first_grantable
@@ -25,14 +27,15 @@ OFTEN = {
     "takes_a_cut_session_for_gone_too_soon": {"away": 40},
     "forgets_who_was_connected_before_a_restart": {"away": 40, "crash": 20},
     "is_told_too_late_that_somebody_left": {"last_words": 60},
+    "charges_the_first_unit_with_what_survived": {"lost": 8, "recover": 20},
 }
 
 
 def speaks_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
     stage = Journal.stage
 
-    def hasty(self: Journal, entry: Any, state: Any, then: Any = None) -> Any:
-        staged = stage(self, entry, state)
+    def hasty(self: Journal, entry: Any, state: Any, then: Any = None, **how: Any) -> Any:
+        staged = stage(self, entry, state, **how)
         if then is not None:
             then(staged)
         return staged
@@ -154,6 +157,16 @@ def forgets_what_survived_the_database(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "_survivors", lambda *args: ({}, {}))
 
 
+def charges_the_first_unit_with_what_survived(patch: pytest.MonkeyPatch) -> None:
+    survivors = recovery._survivors
+
+    def on_the_first(key: str, facts: Any, found: Found, definition: Definition) -> Any:
+        first = tuple(msgspec.structs.replace(each, unit=definition.units[0]) for each in found.survivors)
+        return survivors(key, facts, msgspec.structs.replace(found, survivors=first), definition)
+
+    patch.setattr(recovery, "_survivors", on_the_first)
+
+
 def gives_a_unit_that_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
     def any_unit(draft: Any, ticket: Ticket) -> Any:
         return next((u for u in draft.state.units if u.ticket is None and u.step is None), None)
@@ -202,6 +215,7 @@ def loses_what_nobody_has_read(patch: pytest.MonkeyPatch) -> None:
         (counts_from_one_after_a_lost_database, "events are numbered"),
         (believes_that_nothing_was_lost, "events are numbered"),
         (forgets_what_survived_the_database, "begins on .* while .* lives there"),
+        (charges_the_first_unit_with_what_survived, "begins on .* while .* lives there"),
         (gives_a_unit_that_is_in_doubt, "nothing is given that somebody holds"),
         (redefines_under_a_holder, "live grants never exceed the units"),
         (loses_what_nobody_has_read, "restart is replay"),

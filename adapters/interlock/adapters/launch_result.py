@@ -18,11 +18,14 @@ from interlock.protocol.identity import Identity
 
 
 class Up(msgspec.Struct, frozen=True, tag_field="event", tag="up"):
-    """The keeper stands and waits for GO; its identity is None where the system has no /proc. resource: its key."""
+    """The keeper stands and waits for GO; its identity is None where the system has no /proc.
+
+    resource: the key of what it runs for. unit: its name; None where it does not say, as older keepers did not."""
 
     identity: Identity | None
     subreaper: bool = False
     resource: str = ""
+    unit: str | None = None
 
 
 class NotStarted(msgspec.Struct, frozen=True, tag_field="event", tag="not_started"):
@@ -94,6 +97,7 @@ class LaunchResult(msgspec.Struct, frozen=True):
         closed: somebody closed its window, which is why it ended.
         spared: daemons of the tree that were left running, as the configuration says.
         resource: the key of what the launch was for; empty where that was not said.
+        unit: the name of its unit; None where that was not said.
     """
 
     went: bool = False
@@ -108,6 +112,7 @@ class LaunchResult(msgspec.Struct, frozen=True):
     closed: bool = False
     spared: tuple[Spared, ...] = ()
     resource: str = ""
+    unit: str | None = None
 
 
 def decode(line: bytes) -> KeeperEvent | None:
@@ -134,8 +139,10 @@ def read_result(path: Path) -> LaunchResult:
     result = LaunchResult()
     for line in lines:
         match decode(line):
-            case Up(identity=identity, subreaper=subreaper, resource=resource):
-                result = msgspec.structs.replace(result, keeper=identity, subreaper=subreaper, resource=resource)
+            case Up(identity, subreaper, resource, unit):
+                result = msgspec.structs.replace(
+                    result, keeper=identity, subreaper=subreaper, resource=resource, unit=unit
+                )
             case NotStarted():
                 result = msgspec.structs.replace(result, not_started=True)
             case Went():

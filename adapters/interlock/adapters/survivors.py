@@ -24,5 +24,5 @@ def survivors(home: Home) -> tuple[Survivor, ...]:
             continue
         result = read_result(home.launches / entry.name)
         if result.keeper is not None and not result.gone and probe(result.keeper) is not Presence.GONE:
-            found.append(Survivor(launch, result.keeper, result.resource))
+            found.append(Survivor(launch, result.keeper, result.resource, result.unit))
     return tuple(found)

@@ -114,30 +114,35 @@ def remains_of(key: str, found: Found, definition: Definition, why: str = "") ->
         unit = then.get(name)
         server = servers.get(name)
         mine = {
-            launch: each for launch, (where, each) in launches.items() if where == name or (
+            launch: each for launch, (where, each) in launches.items() if where in {name, None} or (
                 name == first and where not in definition.units)
         }  # fmt: skip
-        known = _known(facts, unit, server, mine, unreadable=key in found.files and facts is None, why=why)
+        lost = {launch for launch in mine if launches[launch][0] is None}
+        known = _known(facts, unit, server, mine, lost, unreadable=key in found.files and facts is None, why=why)
         remains[name] = Remains(known, server, mine)
     return remains
 
 
 def _survivors(
     key: str, facts: StateFacts | None, found: Found, definition: Definition
-) -> tuple[dict[str, Server], dict[str, tuple[str, Launch]]]:
-    """Living servers by unit, which their unit keeps; and what else lives, with its unit: it must end first."""
+) -> tuple[dict[str, Server], dict[str, tuple[str | None, Launch]]]:
+    """Living servers by unit, which their unit keeps; and what else lives, with its unit: it must end first.
+
+    A file can be older than what lives, so the unit is what the launch's own report says. Where nothing that can be
+    believed names one it may be any of them (None), and it stands in the way of all.
+    """
     servers: dict[str, Server] = {}
-    others: dict[str, tuple[str, Launch]] = {}
+    others: dict[str, tuple[str | None, Launch]] = {}
     units = facts.units if facts is not None else ()
-    ran = {unit.server.launch: (unit.name, unit.server) for unit in units if unit.server is not None}
-    under = {launch: (unit.name, each) for unit in units for launch, each in unit.launches.items()}
+    ran = {unit.server.launch: (unit, unit.server) for unit in units if unit.server is not None}
+    under = {launch: (unit, each) for unit in units for launch, each in unit.launches.items()}
     for each in found.survivors:
         if each.launch not in ran and each.launch not in under and each.resource != key:
             continue
-        name, server = ran.get(each.launch, ("", None))
-        name = name or under.get(each.launch, (definition.units[0], None))[0]
+        then, server = ran.get(each.launch, (under.get(each.launch, (None, None))[0], None))
+        name = each.unit if each.unit is not None else _unit_of_old(then, units, definition)
         fits = definition.server is not None and name in definition.units and name not in servers
-        if fits and not each.launch.startswith("run-"):
+        if name is not None and fits and not each.launch.startswith("run-"):
             # Its worktree may be unknown: "" is nobody's, so it is stopped with proof before the next one's starts.
             known = server if server is not None and server.keeper == each.keeper else None
             assert definition.server is not None
@@ -148,12 +153,21 @@ def _survivors(
     return servers, others
 
 
+def _unit_of_old(then: Unit | None, units: tuple[Unit, ...], definition: Definition) -> str | None:
+    """The unit of a launch whose report does not say. `then`: where its file has it; what was in doubt then had been
+    put there by a recovery, which did not know either."""
+    if then is not None and then.state is not UnitState.RECOVERY_REQUIRED:
+        return then.name
+    always = {unit.name for unit in units} | {*definition.units}
+    return always.pop() if len(always) == 1 else None
+
+
 def _known(
-    facts: StateFacts | None, unit: Unit | None, server: Server | None, launches: dict[str, Launch], *,
+    facts: StateFacts | None, unit: Unit | None, server: Server | None, launches: dict[str, Launch], lost: set[str], *,
     unreadable: bool, why: str,
 ) -> str:  # fmt: skip
-    """What a person should know before confirming, in one line."""
-    parts = []
+    """What a person should know before confirming, in one line. `lost`: launches of which nobody knows the unit."""
+    parts, earlier = [], ""
     if unreadable:
         parts.append("its state file cannot be read")
     if facts is not None and unit is not None:
@@ -171,13 +185,16 @@ def _known(
         if facts.waiting:
             named = ", ".join(ticket.agent for ticket in facts.queue[:WAITING_NAMED_MAX])
             parts.append(f"{facts.waiting} waited: {named}{' …' if facts.waiting > WAITING_NAMED_MAX else ''}")
+    still = []
     if server is not None:
         where = f" from {one_line(server.worktree)}" if server.worktree else ""
-        parts.append(
+        still.append(
             f"its server still runs{where} (keeper pid {server.keeper.pid}): it is kept, and handed over in turn"
         )
-    parts += [f"{one_line(each.command)} still runs (keeper pid {each.keeper.pid})" for each in launches.values()]
-    return "; ".join(parts)
+    for each in launches.values():
+        where = ", on a unit that is not known" if each.launch in lost else ""
+        still.append(f"{one_line(each.command)} still runs (keeper pid {each.keeper.pid}){where}")
+    return "; ".join([*parts, *(each for each in still if each not in earlier)])
 
 
 def _called(key: str, supervisor: Supervisor) -> str:

@@ -47,11 +47,17 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Survivor(msgspec.Struct, frozen=True):
-    """A launch whose keeper lives. `resource`: the key it was begun for; empty where it does not say."""
+    """A launch whose keeper lives.
+
+    Args:
+        resource: the key that it was begun for; empty where its report does not say.
+        unit: the name of its unit; None where its report does not say, as those of older keepers do not.
+    """
 
     launch: str
     keeper: Identity
     resource: str = ""
+    unit: str | None = None
 
 
 class Found(msgspec.Struct, frozen=True):

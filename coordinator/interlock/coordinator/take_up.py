@@ -20,8 +20,9 @@ def take_up(supervisor: Supervisor, key: str) -> None:
     for unit in resource.units:
         if unit.server is not None and (unit.step is None or not unit.step.launch):
             supervisor.effects.adopt(key, unit.name, unit.server)
-        for launch in unit.launches.values():
-            watch_launch(supervisor, key, launch)
+    launches = {each.launch: each for unit in resource.units for each in unit.launches.values()}
+    for launch in launches.values():  # one of which nobody knows the unit stands on all of them
+        watch_launch(supervisor, key, launch)
     tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
     for ticket in tickets:
         supervisor.involve(ticket.agent, key)

@@ -67,6 +67,7 @@ from interlock.protocol.resource_requests import admit, answer_request, cancel, 
 from interlock.protocol.resource_revoking import revoke
 from interlock.protocol.resource_state import (
     Resource,
+    Unit,
     UnitState,
     find_ticket,
     unit_of,
@@ -192,9 +193,12 @@ def _wrapper_gone(draft: Draft, request_id: str) -> None:
 
 
 def _launch_gone(draft: Draft, gone: LaunchGone) -> None:
-    unit = next((u for u in draft.state.units if gone.launch in u.launches), None)
-    if unit is None:
-        return
+    for unit in [each for each in draft.state.units if gone.launch in each.launches]:
+        _launch_gone_from(draft, unit, gone)
+
+
+def _launch_gone_from(draft: Draft, unit: Unit, gone: LaunchGone) -> None:
+    """One unit has it, but for what survived a lost database and may be any unit's: that is on all of them."""
     if not gone.proved:
         recovery_required(draft, unit, gone.evidence, launch=gone.launch)
         return

@@ -56,8 +56,10 @@ class Draft:
             self._outbox.append(Send(ticket.agent, body, slot=f"{type(body).__name__}:{self.state.key}"))
 
     def told(self, ticket: Ticket, body: type) -> bool:
-        """This decision has told that ticket's agent such a message already."""
-        return any(type(send.body) is body and send.to == ticket.agent and not send.reply_to for send in self._outbox)
+        """This decision has told that ticket's agent, or its `bus run`, such a message already."""
+        to, run = ticket.agent, ticket.request_id if ticket.run else ""
+        outbox = self._outbox
+        return any(type(s.body) is body and (s.to, s.run) == (to, run) and not s.reply_to for s in outbox)
 
     def withdraw(self, ticket: Ticket, *bodies: type) -> None:
         """Take messages about this resource that no longer hold out of the inbox of a ticket's agent."""

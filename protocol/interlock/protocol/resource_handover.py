@@ -209,7 +209,8 @@ def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "", r
             Revoked(ticket.called, draft.state.key, request_id, why_lost, unit.fence, Code.RECOVERY_REQUIRED),
         )
     for waiting in islice(draft.state.queue.values(), DOUBT_TOLD_MAX):
-        draft.tell(waiting, queued(draft, waiting))
+        if not draft.told(waiting, Queued):  # one loss can put several units in doubt
+            draft.tell(waiting, queued(draft, waiting))
 
 
 # --- straight helpers ---------------------------------------------------------------------

@@ -21,7 +21,8 @@ def recover(draft: Draft, command: Recover) -> None:
     for unit in doubtful:
         if unit not in still:
             draft.event(Recovered(unit.name, command.sender))
-    which = [f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values()]
+    runs = (f"{each.command} (pid {each.keeper.pid})" for unit in still for each in unit.launches.values())
+    which = dict.fromkeys(runs)  # what may be any unit's is on all of them, and said once
     why = f"{', '.join(which) or 'a step'} still runs there: confirm again once that has ended"
     if len(doubtful) > len(still):
         rest = f"not {', '.join(unit.name for unit in still)}: {why}" if still else ""

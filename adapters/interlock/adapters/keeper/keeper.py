@@ -120,8 +120,9 @@ class Keeper:
         except (OSError, ValueError, TypeError) as error:
             return self.leave(f"{type(error).__name__}: {error}")
         subreaper = become_subreaper()
+        me, resource, unit = identity(os.getpid()), spec.resource(), spec.unit()
         # Durable while whoever hears of it makes its own record durable: GO is taken on what is on disk.
-        self.report.say("up", early=True, identity=identity(os.getpid()), subreaper=subreaper, resource=spec.resource())
+        self.report.say("up", early=True, identity=me, subreaper=subreaper, resource=resource, unit=unit)
         if not self.report.name_durable() or not self.report.flush():
             return self.leave("the result file cannot be written")
         if self.wait_line() != b"GO":

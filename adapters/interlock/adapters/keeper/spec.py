@@ -29,3 +29,7 @@ class Spec:
     def resource(self) -> str:
         """What it runs for: where the database is lost, only the report can tell."""
         return self.env.get("BUS_RESOURCE", "")
+
+    def unit(self) -> "str | None":
+        """Of which unit of it; None where nobody said."""
+        return self.env.get("BUS_UNIT")
