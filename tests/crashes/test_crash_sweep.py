@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not notify.is_supported(), reason="system calls 
 SMALL = (
     "server:kill:fdatasync:27",
     "lock:kill:speak:9",
-    "lock:enospc+:pwrite:24",
+    "lock:enospc+:pwrite:30",
     "server:eio:unlink:3",
     "lock:eio:unlink:2",
     "server:enospc:create:10",
@@ -38,7 +38,7 @@ def test_a_fault_in_a_whole_conversation_breaks_no_promise(point: str) -> None:
 @pytest.mark.parametrize(
     ("planted", "point", "seen"),
     [
-        ("speaks_first", "lock:kill:pwrite:21", "'code': 'NOT_HOLDER'"),
+        ("speaks_first", "lock:kill:pwrite:27", "'code': 'NOT_HOLDER'"),
         ("small loses_places", "lock:kill:none:0", "the conversation did not come to its end"),
         ("small leaves_files", "lock:kill:rename:2", "was left in shared-resources/"),
     ],

@@ -82,11 +82,11 @@ def of_agents(chance: random.Random, agents: Agents, naive: dict[str, Agent]) ->
 
 def of_letters(chance: random.Random, letters: Letters, naive: dict[str, Letter]) -> Letters:
     id_ = str(chance.randrange(60))
-    if id_ in naive:
+    if id_ in naive and chance.random() < 0.8:  # else it is written anew, perhaps into another slot
         del naive[id_]
         return letters.without(id_)
     one = Letter(id_, "bob", 1, Text("x"), chance.choice(("", "", "s1", "s2", "s3")))
-    for old in [each.id for each in naive.values() if one.slot and each.slot == one.slot]:
+    for old in [each.id for each in naive.values() if one.slot and each.slot == one.slot and each.id != id_]:
         del naive[old]
     naive[id_] = one
     return letters.put(one)

@@ -36,7 +36,9 @@ BY_DESIGN: Mapping[str, Kept] = {
     "bus: read messages": Kept(0, 256 * 64, "256 an agent, for receipts"),
     "bus: unread messages": Kept(256, 0, "news for agents that never look"),
     "bus: agents": Kept(0, AGENTS_MAX, "a name is known, gone or not, until there are 65,536"),
-    "bus: agents with resources": Kept(64, 0, "who lives and has nothing any more is struck off at its next word"),
+    "bus: agents with resources": Kept(
+        64, 0, "who lives and has nothing any more is struck off when looked up, or gone"
+    ),
     "bus: resources": Kept(0, RESOURCES_LIVE_MAX, "an idle one is remembered until there are 65,536"),
     "bus: deadlines": Kept(0, 256 + 64, "those armed anew go once they are more than 256"),
 }

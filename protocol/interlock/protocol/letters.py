@@ -36,11 +36,13 @@ class Letters:
     # --- changes: each makes new ones -----------------------------------------------------------
     def put(self, letter: Letter) -> "Letters":
         """With this letter: where the one of its id lies, else at the end; the other one in its slot goes."""
-        rest = self
-        there = self.in_slot(letter.slot)
-        if there is not None and there.id != letter.id:
-            rest = self.without(there.id)
-        slots = rest._slots.put(letter.slot, letter.id) if letter.slot else rest._slots
+        there, before = self.in_slot(letter.slot), self.get(letter.id)
+        rest = self.without(there.id) if there is not None and there.id != letter.id else self
+        slots = rest._slots
+        if before is not None and before.slot and before.slot != letter.slot:
+            slots = slots.without(before.slot)
+        if letter.slot:
+            slots = slots.put(letter.slot, letter.id)
         return _of(rest._by_id.put(letter.id, letter), slots)
 
     def without(self, id_: str) -> "Letters":
