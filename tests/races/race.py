@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+from tests.polling import pause
 from tests.races import checker
 from tests.races.clients import KINDS, Client
 from tests.races.clients import Race as Given
@@ -222,7 +223,7 @@ class Race:
                     if each.cmdline() == me:  # a fork of this; what it executed does not know the signal
                         os.write(self._err, f"pid {each.pid}, a child of {each.ppid()}:\n".encode())
                         _signal(each, signal.SIGUSR1)
-                        time.sleep(0.2)  # one after the other, so that the lines do not mix
+                        pause(0.2)  # one after the other, so that the lines do not mix
         return self._told.read_bytes()[before:].decode(errors="replace")
 
     def _count(self, what: str, done: bool) -> None:
