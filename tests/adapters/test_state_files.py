@@ -19,7 +19,8 @@ from interlock.adapters.paths import Home
 from interlock.adapters.state_files import StateFiles
 from interlock.adapters.state_folder import StateFolder
 from interlock.coordinator.config import Config, parse_config
-from interlock.coordinator.states import Found, Mark
+from interlock.coordinator.states import Found, Mark, NoStates
+from interlock.coordinator.store import NotWritten
 from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.limits import NUMBERS_RESERVED
 
@@ -80,6 +81,49 @@ async def test_a_file_follows_its_resource(home: Home) -> None:
     facts = look(home).files["machine/r"]
     assert facts is not None
     assert (facts.seq, facts.units[0].ticket is not None) == (bus.supervisor.world.seq, True)
+
+
+async def test_a_file_that_could_not_be_written_is_tried_again_though_nothing_changes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "RETRY_S", 0)
+    write, failed = StateFolder.write, list[str]()
+
+    def fails_once(folder: StateFolder, files: list[tuple[str, bytes, str]]) -> dict[str, str]:
+        owned = any(b"| owner | a |" in data for _, data, _ in files)
+        if owned and not failed:
+            failed.append("No space left on device")
+            return {key: failed[0] for key, _, _ in files}
+        return write(folder, files)
+
+    monkeypatch.setattr(StateFolder, "write", fails_once)
+    async with running(home, MemoryStore()) as (bus, states):
+        await bus.client("a").ask("REQUEST machine/r - try it")
+        await until(home, "r.md", "| owner | a |")
+        await until_true(lambda: states.problem == "", lambda: states.problem)
+    assert failed
+
+
+async def test_what_could_not_be_written_once_is_no_problem_any_more_when_it_can(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "RETRY_S", 0.05)
+    home.states.rmdir()
+    home.states.write_text("in the way")
+    states = StateFiles(StateFolder(home), str(home.logs))
+    bus = Bus(MemoryStore(), states=NoStates())
+    states.attach(bus.supervisor)
+    async with bus.running():
+        await states.begin()
+        assert states.problem
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(states.run)
+            with pytest.raises(NotWritten):
+                await states.cover("machine/r")
+            home.states.unlink()
+            await until_true(lambda: states.problem == "", lambda: states.problem)
+            tasks.cancel_scope.cancel()
+    assert look(home).mark is not None
 
 
 async def test_a_declared_resource_has_its_file_from_the_start(home: Home) -> None:

@@ -5,15 +5,18 @@ count(talk) ──▶ how often each call is made        play(point) ──▶ S
 
 import contextlib
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 
-import msgspec
+from tests.crashes import real_disk
 from tests.crashes.faults import KILL, Point, Watched
 from tests.crashes.promises import broken_promises, left_lying, own_faults, read_journal
+from tests.crashes.story import Story
 from tests.crashes.talks import TALKS, Talk, prepare
 from tests.end_to_end.conftest import a_bus
-from tests.end_to_end.playground import Bus, executions, free_port
+from tests.end_to_end.playground import WAIT_S, Bus, executions, free_port
+from tests.polling import pause
 
 from interlock.adapters.doctor.checks import examine
 from interlock.adapters.doctor.scene import look
@@ -21,36 +24,8 @@ from interlock.adapters.paths import Home
 
 # What the doctor finds in every home here: of the machine, of agents without a program, of this very conversation.
 OF_THE_SCENE = {"disk", "network", "environment", "unbound", "unread", "rejected", "service"}
+WRITTEN_AGAIN = "state_files"  # found after a disk that failed, until they are tried again
 SAYS_WHY = {"log"}  # after a disk that failed, that the log has a line about it is as it should be
-
-
-class Story(msgspec.Struct):
-    """How one point went.
-
-    Args:
-        met: the call that the fault happened at; "" where the conversation has none of that number.
-        died: the watched supervisor ended by it.
-        no: the sentences that clients heard.
-        broken: what does not hold; empty: it survived.
-        said: what clients were told, in order.
-    """
-
-    point: str
-    met: str = ""
-    died: bool = False
-    no: list[str] = []
-    broken: list[str] = []
-    said: list[str] = []
-    counts: dict[str, int] = {}
-
-    def told(self) -> str:
-        """The whole of it, for a person."""
-        lines = [f"{self.point}: at {self.met or 'no call'}; the supervisor {'ended' if self.died else 'went on'}"]
-        lines += [f"    said   {each}" for each in self.said]
-        lines += [f"    heard  {each}" for each in dict.fromkeys(self.no)]
-        lines += [f"    BROKEN {each}" for each in self.broken]
-        lines.append(f"    again  scripts/crash-sweep --point {self.point}")
-        return "\n".join(lines)
 
 
 def count(talk: str) -> Counter[str]:
@@ -62,6 +37,8 @@ def count(talk: str) -> Counter[str]:
 
 def play(point: Point, *, words: tuple[str, ...] = ("small",)) -> Story:
     """Play one point. Args: words: for the watched supervisor, see tests/fixtures/watched_supervisor.py."""
+    if point.talk == real_disk.TALK:
+        return real_disk.play(point)
     story = Story(str(point))
     try:
         with _no_caller(), a_bus() as bus, open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
@@ -137,7 +114,12 @@ def _found_by_the_doctor(home: Home, *, failed: bool) -> Iterator[str]:
     if scene.asked is None:
         yield f"bus doctor: nobody answers ({scene.silent})"
         return
-    for finding in examine(scene):
+    findings = list(examine(scene))
+    end = time.monotonic() + WAIT_S
+    while failed and any(each.about == WRITTEN_AGAIN for each in findings) and time.monotonic() < end:
+        pause()
+        findings = list(examine(look(home, {}, whole_log=True)))
+    for finding in findings:
         if finding.about in OF_THE_SCENE or (failed and finding.about in SAYS_WHY):
             continue
         yield f"bus doctor: {finding.about}: {finding.what}: {finding.mend}"

@@ -22,6 +22,7 @@ from tests.polling import until
 
 from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options
+from interlock.adapters.paths import Home
 
 LOCK = "machine/lock"
 PATIENT = {69, 73, 74, 75, 125}  # exit codes after which a command may simply be said again
@@ -91,11 +92,14 @@ class Talk:
         """`bus down`, and a watched supervisor after it."""
         running = self.watched.running
         assert running is not None
+        down = Home(self.bus.home).down
+        down.touch()  # as `bus down` does; else a `bus run` that waits starts one at once, and nobody watches that
         self.patiently(lambda: self._going_down(stop_servers=False))
         self.close()
         self._open.clear()
         running.end()
-        self.watched.up()  # where it fails, or dies, the next command starts another
+        self.watched.up()
+        down.unlink()  # where it fails, or dies, the next command starts another
 
     def down(self) -> None:
         """In order, servers and all; by then nothing fails any more."""

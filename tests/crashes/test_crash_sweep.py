@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from tests.crashes import notify
+from tests.crashes import notify, real_disk
 from tests.crashes.faults import Point
 from tests.crashes.promises import Journal, broken_promises
 from tests.crashes.sweep import play
@@ -36,19 +36,31 @@ def test_a_fault_in_a_whole_conversation_breaks_no_promise(point: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("planted", "point", "seen"),
+    ("planted", "points", "seen"),
     [
-        ("speaks_first", "lock:kill:pwrite:27", "'code': 'NOT_HOLDER'"),
-        ("small loses_places", "lock:kill:none:0", "the conversation did not come to its end"),
-        ("small leaves_files", "lock:kill:rename:2", "was left in shared-resources/"),
+        ("speaks_first", [f"lock:kill:pwrite:{number}" for number in range(24, 40)], "'code': 'NOT_HOLDER'"),
+        ("small loses_places", ["lock:kill:none:0"], "the conversation did not come to its end"),
+        ("small numbers_again", ["lock:kill:none:0"], "1: a fence is not its event's number"),
+        ("small leaves_files", ["lock:kill:rename:2"], "was left in shared-resources/"),
     ],
 )
-def test_the_sweep_sees_a_supervisor_that(planted: str, point: str, seen: str) -> None:
+def test_the_sweep_sees_a_supervisor_that(planted: str, points: list[str], seen: str) -> None:
     # when
-    story = play(Point.read(point), words=tuple(planted.split()))
+    stories = (play(Point.read(point), words=tuple(planted.split())) for point in points)
     # then
-    assert seen in story.told()
-    assert story.broken
+    assert any(story.broken and seen in story.told() for story in stories)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(real_disk.refusal()), reason=real_disk.refusal())
+@pytest.mark.parametrize("point", ["disk:full:first:6", "disk:full:during:0", "disk:readonly:later:0"])
+def test_a_real_disk_that_is_full_or_read_only_costs_a_sentence(point: str) -> None:
+    # when
+    story = play(Point.read(point))
+    # then
+    assert story.met, story.told()
+    assert story.no, "it says no, in a sentence each time"
+    assert story.broken == [], story.told()
 
 
 REQUESTED: Event = {"seq": 1, "actor": "x", "type": "requested", "agent": "A", "ticket": {"request_id": "r"}}

@@ -25,6 +25,7 @@ log = structlog.get_logger("state_files")
 SETTLE_S = 0.2  # after the first change, so that what belongs together is written together
 ROUND_S = 0.8  # after a round: a busy resource's file is written once a second at most
 IDLE_KEPT_S = 60.0  # then the file of an undeclared resource that nobody has or wants goes away
+RETRY_S = 10.0  # then what could not be written is tried again, though nothing has changed
 LAST_S = 5.0  # for the last round, of a supervisor that leaves
 Result = TypeVar("Result")
 
@@ -44,6 +45,7 @@ class StateFiles:
         self._present: set[str] = set()
         self._wanted: set[str] = set()
         self._dirty: dict[str, None] = {}
+        self._failed: dict[str, None] = {}  # in the last round
         self._idle: dict[str, float] = {}  # key → since when, on the loop's clock
         self._told: set[str] = set()
         self._order = anyio.Lock()
@@ -110,7 +112,7 @@ class StateFiles:
     async def run(self) -> None:
         """Write what has changed, again and again, until cancelled."""
         while True:
-            with anyio.move_on_after(IDLE_KEPT_S if self._idle else float("inf")):
+            with anyio.move_on_after(RETRY_S if self._told else IDLE_KEPT_S if self._idle else float("inf")):
                 await self._wake.wait()
                 await anyio.sleep(SETTLE_S)
             await self._round()
@@ -119,6 +121,7 @@ class StateFiles:
     async def finish(self) -> None:
         """The last round: all that is dirty, and the mark with the last number of all."""
         with anyio.move_on_after(LAST_S, shield=True):
+            self._dirty.update(self._failed)
             while self._dirty and await self._round():
                 pass
             try:
@@ -135,9 +138,12 @@ class StateFiles:
             await self._remove_idle()
             if self._supervisor is not None:
                 seq = self._supervisor.world.seq
-                if seq > self.numbers_through - NUMBERS_RESERVED // 2:
+                others = self._told - self._failed.keys()  # the mark shows whether these could be written by now
+                if others or seq > self.numbers_through - NUMBERS_RESERVED // 2:
                     await self.reserve_numbers(seq)
-            self._say("round", "")
+            if not self._failed:
+                self._told.clear()
+                self.problem = ""
             ended_well = True
         except (OSError, NotWritten) as error:
             self._say("round", getattr(error, "strerror", "") or str(error))
@@ -148,11 +154,15 @@ class StateFiles:
         return ended_well
 
     async def _write(self) -> None:
-        keys = list(self._dirty)[:STATE_FILES_A_ROUND]
+        keys = list({**self._dirty, **self._failed})[:STATE_FILES_A_ROUND]
         for key in keys:
-            del self._dirty[key]
+            self._dirty.pop(key, None)
         if keys:
+            self._failed.update(
+                dict.fromkeys(keys)
+            )  # until it is known which; all of them where the folder is not there
             failed = await self._disk(partial(self._folder.write, [self._content(key) for key in keys]))
+            self._failed = {key: None for key in self._failed if key in failed or key not in keys}
             for key in keys:
                 self._say(key, failed.get(key, ""))
 
