@@ -22,7 +22,7 @@ class Kept(NamedTuple):
 NOTHING = Kept(0, 0, "")
 ENOUGH = float("inf")
 BY_DESIGN: Mapping[str, Kept] = {
-    "memory MB": Kept(24, 0, "message ids and idle resources are remembered; what malloc keeps"),
+    "memory MB": Kept(24, 0, "message ids, read messages and idle resources are remembered"),
     "database MB": Kept(16, 0, "records are kept for `keep` and behind a snapshot; SQLite reuses its pages"),
     "database log MB": Kept(0, 8, "emptied by a checkpoint every 4 MiB, its file stays"),
     "log MB": Kept(0, 32, "four files of 8 MiB, and a started server's own"),
