@@ -42,7 +42,7 @@ def run_request(purpose: str = "test") -> dict[str, Any]:
 
 
 # --- what follows ---------------------------------------------------------------------------
-async def test_one_consequence_that_fails_takes_no_other_with_it() -> None:
+async def test_one_consequence_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process cannot be watched, a session cannot be written to: who asked has its answer, and so has who waited."""
 
     class Failing(FakeEffects):
@@ -60,7 +60,8 @@ async def test_one_consequence_that_fails_takes_no_other_with_it() -> None:
                 await b.ask(f"REQUEST {KEY} - y")
                 for first in (b, other):
                     await first.ask({"type": "WAIT", "resource": KEY, "follow": True}, to="supervisor")
-                b.session.push = other.session.push = lambda frame: 1 / 0  # type: ignore[method-assign,assignment] # it is made to fail
+                for broken in (b, other):
+                    monkeypatch.setattr(broken.session, "push", lambda frame: 1 / 0)
                 assert (await a.ask(f"RELEASE {KEY}"))["type"] == "RELEASED"
                 await settled()
             unit = bus.supervisor.world.resources[KEY].units[0]

@@ -24,8 +24,8 @@ def autostart(home: Home) -> None:
     if home.down.exists():
         raise Failure(69, "the bus was taken down with bus down: bus up starts it again")
     if not _may_write(home):
-        why = f"no supervisor runs for {home.root}, and it may not be written from here (a sandbox?): start it outside"
-        raise Failure(69, f"{why}: bus up")
+        why = f"no supervisor runs for {home.root}, and it may not be written from here"
+        raise Failure(69, f"{why} (a sandbox, or a read-only disk?): start it outside, or mend the disk: bus up")
     start(home)
 
 
