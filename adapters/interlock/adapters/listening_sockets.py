@@ -50,6 +50,8 @@ def listening_sockets(ports: frozenset[int]) -> list[ListeningSocket]:
 
 def asked(port: int) -> list[ListeningSocket]:
     """What the kernel answers. Raises OSError where it does not answer, or not wholly."""
+    if sys.platform != "linux":
+        raise OSError("only Linux can be asked")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG) as kernel:
         kernel.settimeout(ANSWER_S)
         return [found for family in (socket.AF_INET, socket.AF_INET6) for found in _dump(kernel, family, port)]
