@@ -63,7 +63,7 @@ def table(rows: Sequence[Row]) -> str:
             continue
         ratio = f"{figure(row.ratio)} ×" if row.ratio is not None else ""
         target = row.target.words if row.target else ""
-        verdict = row.verdict if row.reached else f"**{row.verdict}**"
+        verdict = f"**{row.verdict}**" if row.verdict and not row.reached else row.verdict
         cells = [row.what, figure(row.measured, row.unit), figure(row.floor, row.unit), ratio, target, verdict]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -84,7 +84,7 @@ def _others(rows: Sequence[Row]) -> str:
             lines.append(f"| {name} | | | | | | {row.failed} |")
             continue
         cpu = f"{figure(float(row.also['its CPU a pair, µs']))} and {figure(float(row.also[BUS_CPU]))} µs"
-        verdict = row.verdict if row.reached else f"**{row.verdict}**"
+        verdict = f"**{row.verdict}**" if row.verdict and not row.reached else row.verdict
         lines.append(
             f"| {name} | {figure(row.floor)} | {figure(row.measured)} | {figure(row.ratio)} × | {cpu} | "
             f"{row.target.words if row.target else ''} | {verdict} |"
