@@ -35,7 +35,9 @@ def test_a_server_that_does_not_come_up_says_its_last_line(tmp_path: Path) -> No
     def is_up() -> None:
         raise OSError("refused")
 
-    failing = OwnServer([sys.executable, "-c", "print('one', flush=True); raise SystemExit('no room')"], tmp_path / "log", is_up)
+    failing = OwnServer(
+        [sys.executable, "-c", "print('one', flush=True); raise SystemExit('no room')"], tmp_path / "log", is_up
+    )
     with pytest.raises(RuntimeError, match=r"did not come up \(refused\): \['no room'\]"), failing:
         pass
 
