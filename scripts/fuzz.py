@@ -1,6 +1,6 @@
 """Fuzz: garbage through every door, beside a neighbour who must not notice. Ends with 1 where anything went wrong.
 
-scripts/fuzz                                         100,000 inputs over all doors: some fifteen minutes on two cores
+scripts/fuzz                                         100,000 inputs over all doors: three to four minutes on two cores
 scripts/fuzz 5000 --seed 7                           fewer, the same each time
 scripts/fuzz 25 --door socket --seed 7 --first 1234  one conversation again, as a fault's line says
 """
