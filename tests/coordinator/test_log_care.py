@@ -79,16 +79,16 @@ def forget_all(rows: list[Row]) -> None:
     rows.clear()
 
 
-@pytest.mark.parametrize(
-    ("harm", "says"),
-    [
-        (flip, "broken at record 6"),
-        (exchange, "broken at record 5"),
-        (forget, "broken at record 7"),
-        (forget_last, "the last records that were written are not on disk"),
-        (forget_all, "the last records that were written are not on disk"),
-    ],
-)
+HARMS = [
+    (flip, "broken at record 6"),
+    (exchange, "broken at record 5"),
+    (forget, "broken at record 7"),
+    (forget_last, "the last records that were written are not on disk"),
+    (forget_all, "the last records that were written are not on disk"),
+]
+
+
+@pytest.mark.parametrize(("harm", "says"), HARMS)
 async def test_a_log_that_is_not_what_was_written_is_told(
     bus: Bus, harm: Callable[[list[Row]], None], says: str
 ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.coordinator.bus import Bus
 from tests.coordinator.memory_store import MemoryStore
-from tests.coordinator.test_log_care import exchange, flip, forget, forget_last
+from tests.coordinator.test_log_care import HARMS
 
 from interlock.coordinator import records
 from interlock.coordinator.log_care import verify
@@ -119,15 +119,7 @@ async def test_a_snapshot_that_cannot_be_read_is_said_where_a_proof_is_asked_for
             assert "its snapshot holds other things" in (await proof(bus))["broken"]
 
 
-@pytest.mark.parametrize(
-    ("harm", "says"),
-    [
-        (flip, "broken at record 6"),
-        (exchange, "broken at record 5"),
-        (forget, "broken at record 7"),
-        (forget_last, "the last records that were written are not on disk"),
-    ],
-)
+@pytest.mark.parametrize(("harm", "says"), HARMS)
 async def test_a_broken_chain_is_named_and_nothing_of_it_is_replayed(
     bus: Bus, harm: Callable[[list[Row]], None], says: str
 ) -> None:
