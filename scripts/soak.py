@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, help="of the choices; a new one where none is given")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended by either, it takes its bus with it
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         soak = Soak(Path(os.path.realpath(folder)), given.minutes, seed, free_port(), given.clients)

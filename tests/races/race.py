@@ -85,6 +85,7 @@ class Race:
         self._trouble_at = 0.0
         self._resume: list[tuple[float, int, psutil.Process]] = []  # SIGCONT at that time
         self._trouble: Counter[str] = Counter()
+        self._left: list[str] = []
         self._broken: list[str] = []
 
     def run(self) -> Outcome:
@@ -111,7 +112,7 @@ class Race:
         self._broken += tracebacks(said)
         return Outcome(
             [*self._broken, *checker.faults(story)], checker.served(story), self._trouble, time.monotonic() - begun,
-            _cpu_s() - cpu, [line for line in said if " was told: " in line], self._left(),
+            _cpu_s() - cpu, [line for line in said if " was told: " in line], self._left,
         )  # fmt: skip
 
     def _prepare(self) -> None:
@@ -274,15 +275,10 @@ class Race:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         call(["down", "--stop-servers"], limit_s=2 * CALL_S)
-        psutil.wait_procs(self._ours(), timeout=10)
-
-    def _left(self) -> list[str]:
-        said = []
-        for process in self._ours():
+        for process in psutil.wait_procs(self._ours(), timeout=10)[1]:
             with contextlib.suppress(psutil.Error):
-                said.append(f"pid {process.pid}: {' '.join(process.cmdline())}")
+                self._left.append(f"pid {process.pid}: {' '.join(process.cmdline())}")
             _signal(process, signal.SIGKILL)
-        return said
 
     def _ours(self) -> list[psutil.Process]:
         return [each for each in psutil.process_iter() if each.pid != os.getpid() and self._is_ours(each)]

@@ -12,11 +12,14 @@ from interlock.protocol.limits import AGENTS_MAX, IDS_REMEMBERED, IDS_SLACK, RES
 
 
 class Kept(NamedTuple):
-    """What may be there at the end. Args: more: than at the start; or below: in all. why: for the table."""
+    """What may be there at the end. Args: more: than at the start; or below: in all. why: for the table.
+    each_kill: more than that for every process that was killed.
+    """
 
     more: float
     below: float
     why: str
+    each_kill: float = 0
 
 
 NOTHING = Kept(0, 0, "")
@@ -27,7 +30,7 @@ BY_DESIGN: Mapping[str, Kept] = {
     "database log MB": Kept(0, 8, "emptied by a checkpoint every 4 MiB, its file stays"),
     "log MB": Kept(0, 32, "four files of 8 MiB, and a started server's own"),
     "threads": Kept(2, 0, "a worker thread waits a while for its next use"),
-    "files: launches": Kept(0, 1, "of the server that runs"),
+    "files: launches": Kept(0, 1, "of the server that runs; the result of who was killed is evidence for a day", 1),
     "files: log": Kept(ENOUGH, 0, "a log each started server, for `keep`, swept daily and at a start"),
     "files: shared-resources": Kept(0, RESOURCES_LIVE_MAX, "a state file each resource"),
     "files: inboxes/…/cur": Kept(0, 16_384, "what was read stays until 16,384 are there"),
@@ -55,15 +58,15 @@ class Row(NamedTuple):
     why: str
 
 
-def compare(start: Sample, seen: Sequence[Sample], end: Sample) -> list[Row]:
-    """Args: start: at rest, once warm. seen: all between. end: at rest again."""
+def compare(start: Sample, seen: Sequence[Sample], end: Sample, kills: int = 0) -> list[Row]:
+    """Args: start: at rest, once warm. seen: all between. end: at rest again. kills: of processes, meanwhile."""
     names = sorted({*start, *end}.union(*seen))
     rows = list[Row]()
     for name in names:
         first, last = start.get(name, 0), end.get(name, 0)
         peak = max([first, last, *(each.get(name, 0) for each in seen)])
         kept = BY_DESIGN.get(name, NOTHING)
-        ok = last <= max(first + kept.more, kept.below)
+        ok = last <= max(first + kept.more, kept.below) + kept.each_kill * kills
         rows.append(Row(name, first, peak, last, ok, kept.why if last > first else ""))
     return rows
 

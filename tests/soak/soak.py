@@ -22,6 +22,8 @@ from tests.races.race import CALL_S, Outcome, Race
 from tests.soak.comparing import Row, compare
 from tests.soak.sampler import Sample, files_of, sample
 
+from interlock.adapters.state_files import IDLE_KEPT_S
+
 CONFIG = """[bus]
 poll_every = "2s"
 claim = "5s"
@@ -40,7 +42,7 @@ ports = [{port}]
 MIX = ("run", "request", "hold", "files", "wait", "server", "sandbox", "talk")
 KEYS = ("machine/lock", "machine/pool", "machine/web")
 SAMPLE_S = 5.0
-REST_S = 60.0  # within so long nothing of the load is left; what has its deadline later is no rest
+REST_S = IDLE_KEPT_S + 60.0  # the last to go are the files of idle resources
 MOVED_BY_LOOKING = {"memory MB", "threads", "descriptors: socket"}  # the last look's connection closes a moment later
 SAME_MIN = 5  # samples in a row, a second apart
 PACE = 3.0  # rounds a second, of all clients
@@ -82,8 +84,8 @@ class Soak(Race):
             start |= {name: value for name, value in first.items() if _is_file(name)}
             self._seen.clear()
             self._load(load_s * 6 / 10)
-            end = self._rest(lambda now: all(row.ok for row in compare(start, [], now)))
-            self.rows = compare(start, self._seen, end)
+            end = self._rest(lambda now: all(row.ok for row in compare(start, [], now, self._kills())))
+            self.rows = compare(start, self._seen, end, self._kills())
             for row in self.rows:
                 if not row.ok and row.name.startswith("files: "):
                     self._broken.append(f"{row.name} are {', '.join(files_of(self._home, row.name))}")
@@ -96,8 +98,11 @@ class Soak(Race):
         told = self._told.read_text().splitlines()
         served = sum(line.startswith("enter ") for line in self._given.notes.read_text().splitlines())
         return Outcome(
-            [*self._broken, *tracebacks(told)], served, self._trouble, time.monotonic() - begun, 0.0, told, self._left()
+            [*self._broken, *tracebacks(told)], served, self._trouble, time.monotonic() - begun, 0.0, told, self._left
         )
+
+    def _kills(self) -> int:
+        return sum(often for what, often in self._trouble.items() if "killed" in what)
 
     def _name(self, number: int) -> str:
         return f"c{number}"  # the successor of a dead one is the same agent's next incarnation

@@ -41,6 +41,11 @@ def test_a_row_that_only_the_middle_had_came_back() -> None:
     assert [row.ok for row in compare({}, [{"descriptors: file x": 2}], {})] == [True]
 
 
+@pytest.mark.parametrize(("end", "ok"), [(4, True), (5, False)])
+def test_who_was_killed_may_have_left_one_result_each(end: float, ok: bool) -> None:
+    assert [row.ok for row in compare({}, [], {"files: launches": end}, kills=3)] == [ok]
+
+
 def test_each_bound_says_why() -> None:
     assert all(kept.why for kept in BY_DESIGN.values())
 
