@@ -19,8 +19,10 @@ settings.load_profile("any machine")
 
 @pytest.fixture(autouse=True, scope="session")
 def _interrupts_are_heard() -> None:
-    """A shell starts what it puts into the background with SIGINT ignored; what we start shall not inherit that."""
+    """A shell in the background ignores SIGINT and SIGQUIT, nohup SIGHUP; what we start shall not inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for signum in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(signum, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

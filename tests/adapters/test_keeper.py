@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from msgspec.structs import replace
-from tests.adapters.launching import PATIENCE_S, STUBBORN, all_gone, known, launched, lines
+from tests.adapters.launching import PATIENCE_S, STUBBORN, Launch, all_gone, known, launched, lines
 
 from interlock.adapters import launches
 from interlock.adapters.launches import (
@@ -333,14 +333,27 @@ async def test_a_tree_that_does_not_end_in_time_is_not_proved(tmp_path: Path, mo
         assert "still has living processes" in stopped.evidence
 
 
+async def signals_of(launch: Launch) -> dict[str, int]:
+    """Of a command that printed its status: the masks of what is blocked, ignored, caught."""
+    status = dict(line.split(":", 1) for line in await launch.output.lines())
+    internal = 1 << 31 | 1 << 32  # 32 and 33 belong to the C library, and nobody can set them back
+    return {name: int(status[name], 16) & ~internal for name in ("SigBlk", "SigIgn", "SigCgt")}
+
+
 async def test_signals_are_default_and_unblocked_in_the_command(tmp_path: Path) -> None:
     async with launched(tmp_path, "cat", "/proc/self/status") as launch:
         await launch.until(Ended)
-        status = dict(line.split(":", 1) for line in await launch.output.lines())
+        assert await signals_of(launch) == {"SigBlk": 0, "SigIgn": 0, "SigCgt": 0}
 
-        masks = {name: int(status[name], 16) for name in ("SigBlk", "SigIgn", "SigCgt")}
-        internal = 1 << 31 | 1 << 32  # 32 and 33 belong to the C library, and nobody can set them back
-        assert {name: mask & ~internal for name, mask in masks.items()} == {"SigBlk": 0, "SigIgn": 0, "SigCgt": 0}
+
+async def test_a_hang_up_that_is_ignored_stays_ignored_in_the_command(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup bus run …
+    try:
+        async with launched(tmp_path, "cat", "/proc/self/status") as launch:
+            await launch.until(Ended)
+            assert (await signals_of(launch))["SigIgn"] == 1 << signal.SIGHUP - 1
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 async def test_no_descriptor_leaks_into_the_command(tmp_path: Path) -> None:
