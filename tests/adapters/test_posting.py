@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters import posting
+from interlock.adapters import half_written, posting
 from interlock.adapters.folders import Folders
 from interlock.adapters.posting import OUT, SORTED, Posting
 from interlock.adapters.safe_files import Found, read_file
@@ -79,7 +79,7 @@ def test_what_is_exchanged_while_it_is_looked_at_is_looked_at_again(
     assert (first[0], first[1]) == ([], [])
     assert [each.envelope.text for each in second[0]] == ["RELEASE machine/b"]
     assert os.listdir(folders.root / "a/rejected") == []
-    assert "a" in office.waiting()
+    assert "a" in office.half.waiting()
 
 
 def test_what_stands_in_the_way_of_one_senders_queue_keeps_nobody_else_waiting(folders: Folders) -> None:
@@ -150,7 +150,7 @@ def test_a_rejection_waits_for_room_and_leaves_nothing_meanwhile(
         for _ in range(3):
             assert office.read("a", OUT)[1] == []
         assert os.listdir(folders.root / "a/rejected") == []
-        assert office.waiting() == {"a"}, "it is looked at again at the next scan"
+        assert office.half.waiting() == {"a"}, "it is looked at again at the next scan"
     # when there is room
     _, rejects, _ = office.read("a", OUT)
     # then
@@ -178,15 +178,16 @@ def test_ones_unfinished_files_do_not_keep_anothers_from_being_finished(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given
-    monkeypatch.setattr(posting, "HALF_MAX", 3)
+    monkeypatch.setattr(half_written, "HALF_MAX", 3)
     office = Posting(folders)
     for number in range(5):
         in_place(folders, f"a/out/{number}", "REQ")
     in_place(folders, "b/out/x", "RELEASE machine/b\n")
     # when
-    office.read("a", OUT)
-    office.read("b", OUT)
-    monkeypatch.setattr(posting, "SCAN_MS", 0)
+    for _ in range(2):  # the first look waits for what is not heard yet
+        office.read("a", OUT)
+        office.read("b", OUT)
+    monkeypatch.setattr(half_written, "SCAN_MS", 0)
     # then
     assert [each.envelope.text for each in office.read("b", OUT)[0]] == ["RELEASE machine/b"]
 
@@ -208,3 +209,50 @@ def test_what_could_not_be_put_aside_is_read_once_it_is_another_message(
     os.utime(path, (1_000, 1_000))
     # then
     assert [each.envelope.text for each in office.read("a", OUT)[0]] == ["RELEASE machine/a"]
+
+
+def within_a_tick(folders: Folders, name: str, where: str) -> None:
+    """Its times are those of a file that was written and renamed within one tick of the clock."""
+    path = folders.root / where / name
+    path.write_text(f"From: a\n\nRELEASE machine/{name}\n")
+    assert path.stat().st_mtime_ns == path.stat().st_ctime_ns
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_nothing_overtakes_what_was_renamed_into_place_unheard_but_for_what_is_not_renamed(
+    folders: Folders, heard: bool
+) -> None:
+    # given: of two files that came after each other, only the second's notification has been heard
+    office = Posting(folders)
+    within_a_tick(folders, "x", "a/out")
+    within_a_tick(folders, "y", "a/out")
+    office.half.renamed.add(("a", "y"))
+    # when
+    first, _, more = office.read("a", OUT)
+    if heard:
+        office.half.renamed.add(("a", "x"))
+    second, _, _ = office.read("a", OUT)
+    # then
+    assert (first, more) == ([], True)
+    assert [each.called for each in second] == (["x", "y"] if heard else ["y"])
+
+
+def test_nor_in_the_folder_of_all_senders_where_each_look_waits_once_for_all_that_it_has_seen(folders: Folders) -> None:
+    # given
+    office = Posting(folders)
+    for name in ("w", "x", "y"):
+        within_a_tick(folders, name, "coordinator/new")
+    office.half.renamed.add(("coordinator", "y"))
+    # when
+    first, second = office.sort(), office.sort()
+    # then
+    assert first == ([], [], True)
+    assert second[0] == ["a"]
+    assert [each.called for each in office.read("a", SORTED)[0]] == ["y"]
+    assert sorted(path.name for path in (folders.root / "coordinator/new").iterdir()) == ["w", "x"]
+    # and when
+    office.half.renamed.add(("coordinator", "x"))
+    office.look_again("coordinator", "new")
+    office.sort()
+    office.look_again("a", SORTED)
+    assert [each.called for each in office.read("a", SORTED)[0]] == ["x", "y"]

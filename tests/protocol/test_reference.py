@@ -186,6 +186,18 @@ TestPool.settings = settings(max_examples=45, stateful_step_count=50)
 TestChanging.settings = settings(max_examples=45, stateful_step_count=50)
 
 
+def test_a_unit_that_is_not_to_be_any_more_is_handed_over_as_one_that_is() -> None:
+    both = ChangingAgainstReference()
+    both.declare(2)
+    both.request("ann", None)
+    both.request("bob", None)
+    both.declare(1)
+    both.release("ann")
+    both.handover("bob", "cyd")
+    both.both_agree()
+    assert both.reference.owner("cyd") is both.reference.owners[0]
+
+
 # --- the second opinion is a real one -----------------------------------------------------------
 def redefine_under_a_holder(draft: Draft) -> None:
     if draft.state.next_definition is not None:

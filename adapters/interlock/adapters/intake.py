@@ -86,6 +86,7 @@ class Intake:
     async def sort(self) -> tuple[list[str], bool]:
         """Sort the coordinator's folder. Whose queues have something now, and whether there is more to sort."""
         senders, rejects, more = await anyio.to_thread.run_sync(self._posting.sort)
+        await anyio.lowlevel.checkpoint()  # what has happened in the folder meanwhile is heard
         await self._tell(rejects)
         return senders, more
 

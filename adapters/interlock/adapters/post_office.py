@@ -125,7 +125,7 @@ class PostOffice:
                     for agent, source in list(self._posts)[:SENDERS_AT_ONCE]:
                         del self._posts[agent, source]
                         tasks.start_soon(self._take_in, agent, source)
-                if self._posting.waiting():
+                if self._posting.half.waiting():
                     self._wake_scan.set()
             with anyio.move_on_after(AGAIN_S if self._later else None):
                 await self._wake_posts.wait()
@@ -153,7 +153,7 @@ class PostOffice:
                 self._posting.forget()
             self._wake_scan = anyio.Event()
             in_use = [each for each in self._delivery.users() if self._supervisor.world.registry.living(each)]
-            half = self._posting.waiting()
+            half = self._posting.half.waiting()
             if not (in_use or half or self._relays.is_busy() or not self._watch.works):
                 await self._wake_scan.wait()
                 continue
@@ -177,8 +177,8 @@ class PostOffice:
         if stream:
             self._relays.heard(path)
             return
-        if renamed and len(self._posting.renamed) < RENAMED_MAX:
-            self._posting.renamed.add((agent, name))
+        if renamed and len(self._posting.half.renamed) < RENAMED_MAX:
+            self._posting.half.renamed.add((agent, name))
         self._look_into(agent, where)
 
     def _look_everywhere(self) -> None:

@@ -11,7 +11,6 @@ import errno
 import hashlib
 import os
 import re
-import time
 from collections import deque
 from collections.abc import Container
 from functools import partial
@@ -20,13 +19,13 @@ from typing import NamedTuple
 import structlog
 
 from interlock.adapters.folders import Folder, Folders
+from interlock.adapters.half_written import HalfWritten, stands
 from interlock.adapters.rejected_files import put_aside, short_name_of
 from interlock.adapters.safe_files import (
     Exchanged,
     Found,
     Unsafe,
     is_same,
-    last_byte,
     look_at,
     oldest,
     open_directory,
@@ -35,7 +34,7 @@ from interlock.adapters.safe_files import (
 from interlock.adapters.safe_files import make_directory as make
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import BadEnvelope, Envelope
-from interlock.protocol.limits import HALF_WRITTEN_MS, POST_BYTES_MAX, POSTS_A_LOOK, POSTS_AT_ONCE, SCAN_MS
+from interlock.protocol.limits import POST_BYTES_MAX, POSTS_A_LOOK, POSTS_AT_ONCE
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.post import read_post, sender_of, too_large
 
@@ -46,7 +45,6 @@ SORTED_LOOKED_MAX = 16_384  # … of the coordinator's folder …
 LOOKED_TOGETHER_MAX = 65_536  # … and of all together
 LOOKS_MAX = 512  # files of one sender that are read in one go
 BYTES_AT_ONCE = 4 * 1024 * 1024
-HALF_MAX = 2_048  # files under way that are remembered of one folder; the others are looked at again and again
 PASSES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # or may
 _SORTED_NAME = re.compile(r"\d{20}-\d+-(.*)", re.DOTALL)
 
@@ -69,28 +67,15 @@ class Reject(NamedTuple):
     id: str
 
 
-class Half(NamedTuple):
-    """A file that may still be written: as it was seen, and since when it is so (monotonic, s)."""
-
-    size: int
-    mtime_ns: int
-    since_s: float
-
-
 class Posting:
     """One per bus."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        self._half: dict[str, dict[tuple[int, int], Half]] = {}  # by whose folder it is: nobody fills it for others
+        self.half = HalfWritten()
         self._stuck: set[tuple[int, int, int]] = set()  # device, inode and change time: an inode comes again
         self._told: set[tuple[int, int, int]] = set()
         self._looked: dict[tuple[str, str], deque[Found]] = {}
-        self.renamed: set[tuple[str, str]] = set()  # (agent, name): seen as they were renamed into place
-
-    def waiting(self) -> set[str]:
-        """In whose folders files may still be written: they must be looked at again."""
-        return {agent for agent, half in list(self._half.items()) if half}
 
     def sort(self) -> tuple[list[str], list[Reject], bool]:
         """Move what lies in the coordinator's folder to its senders' queues.
@@ -122,7 +107,7 @@ class Posting:
                 for post in posts:
                     if is_same(post.found, look_at(post.found.name, at)):  # else it is another message by now
                         os.unlink(post.found.name, dir_fd=at)
-                    self._done(agent, post.found)
+                    self.half.done(agent, post.found)
             finally:
                 if close:
                     os.close(at)
@@ -146,9 +131,11 @@ class Posting:
     def _sort(self, folder: Folder) -> tuple[list[str], list[Reject], bool]:
         at = folder["new"]
         waiting = self._look(COORDINATOR, "new", at, SORTED_LOOKED_MAX)
-        looked = [waiting.popleft() for _ in range(min(len(waiting), POSTS_A_LOOK))]
         rejects: list[Reject] = []
-        for found in looked:
+        looks = 0
+        while waiting and looks < POSTS_A_LOOK and not self.half.is_unheard(COORDINATOR, "new", waiting):
+            found = waiting.popleft()
+            looks += 1
             read = self._judge(folder, at, found, "")
             if isinstance(read, Reject):
                 rejects.append(read)
@@ -159,8 +146,8 @@ class Posting:
                     if look_at(found.name, at) is not None and self._stays(folder.agent, found, error):
                         log.warning("cannot_sort", file=found.name, sender=read.envelope.sender, why=str(error))
                     continue
-                self._done(folder.agent, found)
-        return os.listdir(folder[SORTED]), rejects, bool(waiting) or len(looked) == POSTS_A_LOOK
+                self.half.done(folder.agent, found)
+        return os.listdir(folder[SORTED]), rejects, bool(waiting) or looks == POSTS_A_LOOK
 
     def _read(
         self, folder: Folder, agent: str, source: str, full: Container[str]
@@ -172,6 +159,8 @@ class Posting:
             waiting = self._look(agent, source, at, LOOKED_MAX)
             looks, size, stay = 0, 0, False
             while waiting and looks < LOOKS_MAX and len(posts) < POSTS_AT_ONCE and size < BYTES_AT_ONCE:
+                if source == OUT and self.half.is_unheard(agent, source, waiting):
+                    break
                 found = waiting.popleft()
                 looks += 1
                 read = self._judge(folder, at, found, agent, is_whole=source == SORTED)
@@ -196,7 +185,7 @@ class Posting:
         """What one look has found and nobody has read yet; a new look where that is nothing."""
         waiting = self._looked.pop((agent, source), None)
         if not waiting:
-            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else partial(self._wanted, agent)))
+            waiting = deque(oldest(at, limit, self._is_new if source == SORTED else partial(self._is_due, agent)))
         self._looked[agent, source] = waiting
         while len(self._looked) > 1 and sum(map(len, self._looked.values())) > LOOKED_TOGETHER_MAX:
             self._looked.pop(next(iter(self._looked)), None)
@@ -205,10 +194,6 @@ class Posting:
     def look_again(self, agent: str, source: str) -> None:
         """Something of what was read stays: the next look begins with it, so that nothing overtakes it."""
         self._looked.pop((agent, source), None)
-
-    def _done(self, agent: str, found: Found) -> None:
-        self._half.get(agent, {}).pop((found.device, found.inode), None)
-        self.renamed.discard((agent, found.name))
 
     def _judge(
         self, folder: Folder, at: int, found: Found, owner: str, *, is_whole: bool = False
@@ -223,12 +208,12 @@ class Posting:
                 raise BadEnvelope(Code.BAD_MESSAGE, found.why_not)
             if found.size > POST_BYTES_MAX:
                 raise BadEnvelope(Code.MESSAGE_TOO_LARGE, too_large(found.size))
-            if not is_whole and not self._is_whole(folder, at, found):
+            if not is_whole and not self.half.is_whole(folder.agent, at, found):
                 return None
             data = read_file(found, at, POST_BYTES_MAX + 1)
             envelope = read_post(data, called, owner)
         except Exchanged:
-            self._note_half(folder.agent, found, -1)  # so that it is looked at again
+            self.half.note(folder.agent, found, -1)  # so that it is looked at again
             return None
         except (BadEnvelope, Unsafe) as error:
             code = Code(error.refusal.code) if isinstance(error, BadEnvelope) else Code.BAD_MESSAGE
@@ -241,16 +226,16 @@ class Posting:
                     where = str(self._folders.path(folder.agent))
                     log.warning("cannot_reject", folder=where, file=called, why=str(failed))
                 return None
-            self._done(folder.agent, found)
+            self.half.done(folder.agent, found)
             return Reject(sender, called, code, why, _id(found, b""))
         envelope.id = envelope.id or _id(found, data)
         return Post(found, called, envelope)
 
     def _stays(self, agent: str, found: Found, why: OSError | Unsafe) -> bool:
         """It cannot go: for a while, then scans try it again; or for good, then it is left. Whether that is news."""
-        key, cause = (found.device, found.inode, found.ctime_ns), why.__cause__ if isinstance(why, Unsafe) else why
+        key, cause = stands(found), why.__cause__ if isinstance(why, Unsafe) else why
         if isinstance(cause, OSError) and cause.errno in PASSES:
-            self._note_half(agent, found, -1)
+            self.half.note(agent, found, -1)
             if key in self._told:
                 return False
             self._told.add(key)
@@ -258,50 +243,18 @@ class Posting:
             self._stuck.add(key)
         return True
 
-    def _is_whole(self, folder: Folder, at: int, found: Found) -> bool:
-        """Renamed into place, or at rest for a scan with a newline at its end. Raises BadEnvelope for one left so.
-
-        A rename sets the file's change time and not its content's, also where nobody saw it happen.
-        """
-        if (folder.agent, found.name) in self.renamed or found.ctime_ns > found.mtime_ns:
-            return True
-        before = self._half.get(folder.agent, {}).get((found.device, found.inode))
-        if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
-            self._note_half(folder.agent, found, found.size)
-            return False
-        rests_ms = (time.monotonic() - before.since_s) * 1000
-        if rests_ms >= SCAN_MS * 0.9 and last_byte(found, at) == b"\n":
-            return True
-        if rests_ms >= HALF_WRITTEN_MS:
-            why = "it was left half-written: end it with a newline, or write it to tmp/ and rename it"
-            raise BadEnvelope(Code.BAD_MESSAGE, why)
-        return False
-
-    def _note_half(self, agent: str, found: Found, size: int) -> None:
-        mine, key = self._half.setdefault(agent, {}), (found.device, found.inode)
-        if key in mine or len(mine) < HALF_MAX:
-            mine[key] = Half(size, found.mtime_ns, time.monotonic())
-
-    def _wanted(self, agent: str, found: Found) -> bool:
-        """Not an editor's hidden file, nor one that rests too short a time to be looked at again."""
-        if not self._is_new(found):
-            return False
-        before = self._half.get(agent, {}).get((found.device, found.inode))
-        if before is None or (before.size, before.mtime_ns) != (found.size, found.mtime_ns):
-            return True
-        return (time.monotonic() - before.since_s) * 1000 >= SCAN_MS * 0.9
+    def _is_due(self, agent: str, found: Found) -> bool:
+        return self._is_new(found) and self.half.is_due(agent, found)
 
     def _is_new(self, found: Found) -> bool:
-        return not found.name.startswith(".") and (found.device, found.inode, found.ctime_ns) not in self._stuck
+        """Not an editor's hidden file."""
+        return not found.name.startswith(".") and stands(found) not in self._stuck
 
     def forget(self) -> None:
-        """What has been at rest for much longer than it may be is not there any more."""
-        past = time.monotonic() - 3 * HALF_WRITTEN_MS / 1000
-        for agent, mine in list(self._half.items()):
-            self._half[agent] = {key: half for key, half in list(mine.items()) if half.since_s > past}
-        self._half = {agent: mine for agent, mine in self._half.items() if mine}
+        """What was long ago told, or could not go, is seen anew: perhaps it can be done now."""
+        self.half.forget()
         self._told.clear()
-        self._stuck.clear()  # perhaps it can be done now
+        self._stuck.clear()
 
 
 def _source(folder: Folder, agent: str, source: str) -> tuple[int, bool]:
