@@ -11,6 +11,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 from tests.adapters.launching import PATIENCE_S, STUBBORN, Launch, all_gone, known, launched, lines
+from tests.polling import until_true
 
 from interlock.adapters import launches
 from interlock.adapters.launches import (
@@ -163,18 +164,43 @@ async def test_a_stopped_process_is_woken_for_its_sigterm(tmp_path: Path) -> Non
         assert await launch.until(Ended) == Ended(code=None, signal=signal.SIGTERM)
 
 
-async def test_a_tree_that_grows_while_it_is_stopped_ends(tmp_path: Path) -> None:
-    code = (
-        "import os, signal, time\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "os.write(1, b'ready\\n')\n"
-        "until = time.monotonic() + 600\n"
-        "while time.monotonic() < until:\n"  # parent ends, child goes on: a moving target
-        "    if os.fork(): os._exit(0)\n"
-        "    os.setsid()\n"
-        "    time.sleep(0.001)\n"
-    )
-    async with launched(tmp_path, sys.executable, "-c", code, stop_timeout_ms=50) as launch:
+MOVING_TARGET = (  # each ends, and its child goes on
+    "import os, signal, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "os.write(1, b'ready\\n')\n"
+    "until = time.monotonic() + 600\n"
+    "while time.monotonic() < until:\n"
+    "    if os.fork(): os._exit(0)\n"
+    "    os.setsid()\n"
+    "    time.sleep(0.001)\n"
+)
+SLOW_TO_LOOK = """
+import runpy, sys, time
+sys.path.append({root!r})
+from interlock.adapters.keeper import tree
+look = tree.descendants
+
+def slow():
+    found = look()
+    time.sleep(0.1)  # as on a machine with many processes and little time
+    return found
+
+tree.descendants = slow
+sys.argv[0] = {keeper!r}
+runpy.run_path({keeper!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("slow", [False, True])
+async def test_a_tree_that_grows_while_it_is_stopped_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    if slow:
+        keeper = str(launches.KEEPER)
+        script = tmp_path / "slow.py"
+        script.write_text(SLOW_TO_LOOK.format(root=keeper.partition("/interlock/")[0], keeper=keeper))
+        monkeypatch.setattr(launches, "KEEPER", script)
+    async with launched(tmp_path, sys.executable, "-c", MOVING_TARGET, stop_timeout_ms=50) as launch:
         await launch.output.line()
         await launch.until(Ended)
         launch.keeper.stop()
@@ -419,8 +445,12 @@ async def test_a_keeper_that_does_not_come_up_is_gone(tmp_path: Path, monkeypatc
     with pytest.raises(LaunchFailed, match="died"):
         async with launched(tmp_path, "true"):
             pass
-    reap()
-    assert launches._left == []
+
+    def all_reaped() -> bool:
+        reap()
+        return launches._left == []
+
+    await until_true(all_reaped)
 
 
 async def test_a_record_that_cannot_be_written_executes_nothing(tmp_path: Path) -> None:

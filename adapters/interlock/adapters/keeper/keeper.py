@@ -14,11 +14,13 @@ from interlock.adapters.lean import loads, suppress
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
     import _socket
+    from collections.abc import Callable
 
     from interlock.adapters.keeper.window import Window
 
 DEAF = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTSTP", "SIGTTIN", "SIGTTOU")
 INPUT_BYTES_MAX = 8 * 1024 * 1024  # a spec holds an environment, which the kernel bounds at about 6 MiB
+CHASES_MAX = 64  # some milliseconds
 SCAN_MIN_S, SCAN_MAX_S = 0.005, 0.25  # while stopping: a newcomer is found at once, a stuck process not at full speed
 FLUSH_S = 5.0  # how long a full disk is waited for once the tree is gone
 SPARED_LOOK_S = 1.0  # a program shows that it is a daemon by no signal: while only such may be left, we look
@@ -207,13 +209,13 @@ class Keeper:
             if leader is not None:
                 send(self.leader, leader.start, int(rest))
 
-    def divide(self) -> tuple[dict[int, Row], dict[int, Row]]:
-        """Our living descendants, parents first: those that count, and those that are spared.
+    def divide(self, look: "Callable[[], dict[int, Row]]" = descendants) -> tuple[dict[int, Row], dict[int, Row]]:
+        """Our living descendants as `look` finds them, parents first: those that count, and those that are spared.
 
         A daemon has left the command's session, so the command itself, and whatever it runs as its own, always counts;
         so does what a spared daemon has started, unless that goes by a spared name too.
         """
-        counted, spared = descendants(), {}
+        counted, spared = look(), dict[int, Row]()
         for pid, seen in list(counted.items()) if self.spare else ():
             if pid != self.leader and seen.session not in (0, self.session) and matches(pid, self.spare):
                 spared[pid] = counted.pop(pid)
@@ -254,6 +256,16 @@ class Keeper:
             self.report.say("ended", durable=children, code=exited, signal=signum, left=left)
         return children
 
+    def chase(self) -> None:
+        """Kill whoever forks and ends faster than every process can be looked at: an orphan of the tree is our own
+        child at once, and those the kernel names."""
+        for _ in range(CHASES_MAX):
+            counted, spared = self.divide(nearest_descendants)
+            for pid, seen in counted.items():
+                send(pid, seen.start, signal.SIGKILL, alone=bool(spared))
+            if not counted:
+                return
+
     def strike(self) -> float:
         """One step of the stop. Returns the seconds until the next."""
         now = time.monotonic()
@@ -262,6 +274,8 @@ class Keeper:
             self.asked.clear()
             with suppress(OSError):  # where we may: a tree that forks without end leaves us little time
                 os.setpriority(os.PRIO_PROCESS, 0, -20)
+        if self.stage == "kill":
+            self.chase()
         if self.stage == "term" and not self.struck and not self.spare:
             # At once; whoever is not among these is found by the next step, which looks at every process.
             counted, spared = nearest_descendants(), dict[int, Row]()
