@@ -98,7 +98,9 @@ def _play(point: Point, talk: Talk, story: Story) -> None:
         wanted = [
             str(event["fence"]) for event in journal.events if event["type"] == "granted" and event["agent"] == "D"
         ]
-        if fences != wanted:
+        given_back = [each for each in wanted if each not in fences]  # by one that failed before its command ran
+        failed = sum(each.startswith("bus run ended") for each in talk.no)
+        if fences != [each for each in wanted if each in fences] or len(given_back) > failed:
             story.broken.append(f"a command of bus run ran under {fences}, granted was {wanted}")
 
 
