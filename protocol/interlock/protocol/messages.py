@@ -217,12 +217,27 @@ class Refused(msgspec.Struct, frozen=True, omit_defaults=True, tag="REFUSED"):
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="ADMITTED"):
-    """To `bus run`: its command may begin under this fence, and is on record."""
+    """To `bus run`: its command may begin under this fence, and is on record. Without resource: that it is."""
 
     resource: str
     key: str
     fence: int
     launch: str
+
+
+class PolicyIs(msgspec.Struct, frozen=True, omit_defaults=True, tag="POLICY"):
+    """To who set a policy: it is in force from now on. `controller` empty: there is none any more.
+
+    Args: blockers: commands under way that it covers: nothing is granted until they have ended.
+    """
+
+    resource: str
+    key: str
+    epoch: int
+    controller: str = ""
+    participants: tuple[str, ...] = ()
+    profile: str = ""
+    blockers: tuple[str, ...] = ()
 
 
 class Joined(msgspec.Struct, frozen=True, omit_defaults=True, tag="JOINED"):
@@ -267,7 +282,7 @@ class Text(msgspec.Struct, frozen=True, tag="TEXT"):
 
 
 FromBus = (
-    Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted
+    Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted | PolicyIs
     | Joined | Left | Sent | Acked | Refused | Text
 )  # fmt: skip  # what can stand in an outbox
 

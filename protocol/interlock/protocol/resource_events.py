@@ -5,6 +5,7 @@ import msgspec
 from interlock.protocol.definition import Definition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource_state import Launch, Remains, Server, StepKind, Ticket
 
 
@@ -265,6 +266,15 @@ class Finished(msgspec.Struct, frozen=True, omit_defaults=True, tag="finished"):
     evidence: str = ""
 
 
+# --- the policy ---------------------------------------------------------------------------
+class Governed(msgspec.Struct, frozen=True, omit_defaults=True, tag="governed"):
+    """What the gate has said of it: from now on it is granted by that policy, and to nobody while blockers live."""
+
+    epoch: int
+    policy: Policy | None = None
+    blockers: tuple[str, ...] = ()
+
+
 # --- the definition -----------------------------------------------------------------------
 class DefinitionPending(msgspec.Struct, frozen=True, tag="definition_pending"):
     definition: Definition
@@ -283,6 +293,6 @@ ResourceEvent = (
     | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
     | RecoveryRequired | Recovered
     | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
-    | Drained | PassedOver | AbsentLookedAt | Started | Finished
+    | Drained | PassedOver | AbsentLookedAt | Started | Finished | Governed
     | DefinitionPending | Defined | Forgotten
 )  # fmt: skip

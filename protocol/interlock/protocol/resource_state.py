@@ -13,6 +13,7 @@ import msgspec
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource_queue import EMPTY_QUEUE, Queue
 from interlock.protocol.resource_ticket import Ticket as Ticket  # noqa: PLC0414 - part of what is imported from here
 from interlock.protocol.table import EMPTY, Table
@@ -191,7 +192,12 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One resource. Args: look_at: when whoever did not notice its grant is looked at next."""
+    """One resource.
+
+    Args:
+        look_at: when whoever did not notice its grant is looked at next.
+        policy, epoch, blockers: as the gate said last.
+    """
 
     key: str
     definition: Definition = Definition()
@@ -204,6 +210,8 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: Table[str, Ended] = EMPTY
     lost: Table[str, Lost] = EMPTY
     look_at: Deadline | None = None
+    policy: Policy | None = None
+    blockers: tuple[str, ...] = ()
 
     def unit(self, name: str) -> Unit:
         for unit in self.units:
