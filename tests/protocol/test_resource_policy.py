@@ -87,6 +87,8 @@ CHANGING = [
     Row("… what has started stays", USED, f"3s {CLEARED}", "governed", "bob< QUEUED", "held ann [bob]"),
     Row("… and ends with its command", f"{USED}; 3s {CLEARED}", "4s command l1 ends 0", "finished released granted", "bob< GRANTED", "held bob"),
     Row("blockers end, and its controller hears of it", BLOCKED, f"1s {SET[2:]}", "governed", "ctl< TEXT", "free [ann]"),
+    Row("one that comes late ends what is not used", GIVEN, f"2s {SET[2:]} blocked l8", "governed revoked", "ann< REVOKED STALE_POLICY", "free [bob]"),
+    Row("… and not what has started", USED, f"3s {SET[2:]} blocked l8", "governed", "", "held ann [bob]"),
     Row("one of two ends: still nothing", BLOCKED, "1s gate says ctl for ann,bob epoch 1 blocked l9", "governed", "", "free [ann]"),
 ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from interlock.protocol.limits import TICKETS_TOLD_MAX
 from interlock.protocol.messages import Grant, Queued, Request, Revoked, Text
 from interlock.protocol.resource_commands import Govern, Mail
 from interlock.protocol.resource_draft import Draft, blocking, queued
-from interlock.protocol.resource_events import Amended, Governed, Requested
+from interlock.protocol.resource_events import Amended, Governed, Requested, Returned
 from interlock.protocol.resource_giving import who_has
 from interlock.protocol.resource_handover import cancel_ticket, serve
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, find_ticket
@@ -28,9 +28,11 @@ def govern(draft: Draft, command: Govern) -> None:
     if (*said, command.blockers) == (*known, state.blockers):
         return
     draft.event(Governed(command.epoch, command.policy, command.blockers))
-    if said == known:
+    if said == known and {*command.blockers} <= {*state.blockers}:
         return
-    if command.policy is None:
+    if said == known:
+        why = blocking(draft.state)
+    elif command.policy is None:
         why = f"its policy was taken away (epoch {command.epoch})"
     else:
         why = f"its policy has changed (epoch {command.epoch}), {command.policy.controller} chooses who is next"
@@ -52,7 +54,9 @@ def grant_ticket(draft: Draft, mail: Mail, body: Grant) -> None:
         return
     assert ticket is not None
     if unit is None:
-        served = serve(draft, ticket)
+        if ticket.absent:  # passed over before there was a policy; now it is chosen nevertheless
+            draft.event(Returned(ticket.agent, ticket.request_id))
+        served = serve(draft, draft.state.queue[ticket.request_id])
         assert served
     epoch = unit.epoch if unit is not None and unit.fence else draft.state.epoch
     said = f"GRANTED {draft.state.key} to {ticket.agent} (request {ticket.request_id}, epoch {epoch})"
