@@ -86,6 +86,7 @@ CHANGING = [
     Row("… what is reserved ends", GIVEN, f"2s {CLEARED}", "governed revoked granted", "ann< REVOKED STALE_POLICY, bob< GRANTED", "held bob"),
     Row("… what has started stays", USED, f"3s {CLEARED}", "governed", "bob< QUEUED", "held ann [bob]"),
     Row("… and ends with its command", f"{USED}; 3s {CLEARED}", "4s command l1 ends 0", "finished released granted", "bob< GRANTED", "held bob"),
+    Row("a number without a policy changes nothing else", HELD, f"1s {CLEARED}", "governed", "", "held ann [bob cyd]"),
     Row("blockers end, and its controller hears of it", BLOCKED, f"1s {SET[2:]}", "governed", "ctl< TEXT", "free [ann]"),
     Row("one that comes late ends what is not used", GIVEN, f"2s {SET[2:]} blocked l8", "governed revoked", "ann< REVOKED STALE_POLICY", "free [bob]"),
     Row("… and not what has started", USED, f"3s {SET[2:]} blocked l8", "governed", "", "held ann [bob]"),

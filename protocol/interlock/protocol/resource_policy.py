@@ -30,6 +30,8 @@ def govern(draft: Draft, command: Govern) -> None:
     draft.event(Governed(command.epoch, command.policy, command.blockers))
     if said == known and {*command.blockers} <= {*state.blockers}:
         return
+    if state.policy is None and command.policy is None:
+        return  # a number only: whoever has it or waits does so without a policy, as before
     if said == known:
         why = blocking(draft.state)
     elif command.policy is None:
