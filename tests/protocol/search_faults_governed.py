@@ -14,6 +14,8 @@ from interlock.protocol import (
     resource_waiting,
 )
 from interlock.protocol.resource_draft import Draft
+from interlock.protocol.resource_events import Governed
+from interlock.protocol.resource_handover import serve
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -38,7 +40,7 @@ def let_blockers_come_too_late(plant: pytest.MonkeyPatch) -> None:
     def lazy(draft: Draft, command: Any) -> None:
         known = (draft.state.policy, draft.state.epoch)
         if (command.policy, command.epoch) == known and command.blockers != draft.state.blockers:
-            draft.event(resource_policy.Governed(command.epoch, command.policy, command.blockers))
+            draft.event(Governed(command.epoch, command.policy, command.blockers))
         else:
             govern(draft, command)
 
@@ -59,8 +61,6 @@ def obey_an_old_word(plant: pytest.MonkeyPatch) -> None:
 
 
 def grant_the_first_instead(plant: pytest.MonkeyPatch) -> None:
-    serve = resource_policy.serve
-
     def first(draft: Draft, ticket: Ticket) -> bool:
         return serve(draft, next(draft.state.queue.values()))
 

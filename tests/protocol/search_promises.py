@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 from tests.protocol.search_asked import does_what_is_asked
-from tests.protocol.search_governed import governed, granted_under, may_be_chosen, may_revoke, told, used
-from tests.protocol.search_moves import BLANK, BOOT, Move
+from tests.protocol.search_governed import Move, governed, granted_under, may_be_chosen, may_revoke, told, used
+from tests.protocol.search_moves import BLANK, BOOT
 from tests.protocol.search_said import ordered, said
 from tests.protocol.search_standing import hold_to
 from tests.protocol.search_truth import boots, heard, truth_of
