@@ -34,7 +34,7 @@ BOARD_REPEATS = Config("command-repeats", definition(Kind.COMMAND, repeatable=Tr
 BOARD_BECOMES = Config("command-becomes-lock", definition(Kind.COMMAND), ("a",), WAYS, other=definition())
 GOVERNED = Config("lock-governed", definition(), governed=True, runs=True, commands=2)
 WEB_GOVERNED = Config("server-governed", SERVER, worktrees=("/1",), governed=True)
-POOL_GOVERNED = Config("pool-governed", definition(units=("0", "1")), governed=True)
+POOL_GOVERNED = Config("pool-governed", definition(units=("0", "1")), governed=True, boots=True)
 LOCK_LOST = Config("lock-lost", definition(), runs=True, lost=True, boots=True)
 POOL_LOST = Config("pool-lost", definition(units=("0", "1")), ("a",), runs=True, lost=True)
 WEB_LOST = Config("server-lost", SERVER, worktrees=("/1",), lost=True, boots=True)

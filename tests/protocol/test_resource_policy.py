@@ -226,10 +226,13 @@ def test_who_waits_is_told_what_for() -> None:
 
 
 def test_a_refusal_names_who_has_it() -> None:
-    def why(given: str, when: str) -> str:
-        return format_answer(played(given).play(f"at {when}").outbox[0].body)
+    def why(given: str, when: str, kind: str = "lock") -> str:
+        return format_answer(played(given, kind=kind).play(f"at {when}").outbox[0].body)
 
     assert "it is held by ann since" in why(GIVEN, "2s ctl grants bob")
+    assert "nobody" not in why(
+        f"{SERVED}; 1s keeper up; 2s {CHANGED}; 3s bob REQUEST loop /w", "3s ctl grants bob", "server"
+    )
     assert "l8, l9 began without it" in why(BLOCKED, "2s ctl grants ann")
     assert "its epoch is 1" in why(ASKED, "2s ctl grants ann 7")
     assert "ann2 (ann), bob3 (bob)" in format_answer(

@@ -8,6 +8,7 @@ Never grants by itself, and ends nothing that has started. Without a policy `set
 
 from itertools import islice
 
+from interlock.protocol.answers import one_line
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import quote
 from interlock.protocol.limits import TICKETS_TOLD_MAX
@@ -19,6 +20,8 @@ from interlock.protocol.resource_giving import who_has
 from interlock.protocol.resource_handover import cancel_ticket, serve
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, find_ticket
 from interlock.protocol.resource_waiting import end_hold
+
+REASON_SHOWN = 200  # characters of what it is for, in a line among others; bus status has all of it
 
 
 def govern(draft: Draft, command: Govern) -> None:
@@ -178,6 +181,8 @@ def _is_in_use(draft: Draft) -> tuple[Code, str] | None:
         return None
     if all(unit.state is UnitState.RECOVERY_REQUIRED for unit in state.units):
         return Code.RECOVERY_REQUIRED, f"{state.units[0].why}: a person looks first: bus recover {state.key}"
+    if not any(unit.ticket is not None for unit in state.units):
+        return Code.RESOURCE_BUSY, "what was used last is being ended: it is free once that is done"
     return Code.RESOURCE_BUSY, who_has(draft)
 
 
@@ -197,7 +202,7 @@ def _slot(request_id: str) -> str:
 
 def _asked(state: Resource, ticket: Ticket) -> str:
     """The line in the controller's inbox: what is asked, and the command that grants it."""
-    what = f": {' '.join(ticket.purpose.split())}" if ticket.purpose.strip() else ""
+    what = f": {one_line(ticket.purpose, REASON_SHOWN)}" if ticket.purpose.strip() else ""
     which = f"request {ticket.request_id}, epoch {state.epoch}"
     return f"REQUESTED {state.key} by {ticket.agent}, {which}{what}; {_command(state, ticket.request_id)}"
 
