@@ -93,6 +93,10 @@ def _why_queued(queued: Queued) -> str:
             why = "the last owner's processes are being ended"
         case "grace":
             why = "the last owner was revoked, and has a moment to save what it needs"
+        case "controller":
+            why = "its controller has not granted it yet"
+        case "blocked":
+            why = "nobody has it"
         case _ if queued.holder:
             what = f' for "{one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
             left = f", said {_left(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
