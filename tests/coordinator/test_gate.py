@@ -48,6 +48,14 @@ async def run_ticket(client: Client, key: str) -> int:
     return int(answer["fence"])
 
 
+async def chosen(boss: Client, client: Client, key: str) -> int:
+    """The fence of a `bus run`'s grant, which its controller has chosen."""
+    id_ = await client.post({"type": "REQUEST", "resource": key, "worktree": "-", "run": True})
+    assert (await client.answer(id_))["body"]["type"] == "QUEUED"
+    assert (await boss.ask(f"GRANT {id_}"))["type"] == "TEXT"
+    return int(client.heard("GRANTED")[-1]["fence"])
+
+
 async def admit(client: Client, launch: str, keeper: Identity, **fields: Any) -> dict[str, Any]:
     body = {"launch": launch, "keeper": msgspec.to_builtins(keeper), "command": "make", "digest": "d1", **fields}
     return await supervise(client, "ADMIT", **body)
@@ -112,7 +120,7 @@ async def test_cover_names_the_policies_of_whomever_the_asker_counts_as(bus: Bus
         assert (await supervise(ann, "COVER"))["epochs"] == {KEY: 1}
         assert (await supervise(sub, "COVER", recognised=True))["epochs"] == {KEY: 1, OTHER: 1}
         assert (await supervise(eve, "COVER", recognised=True))["epochs"] == {}
-        fence = await run_ticket(ann, KEY)
+        fence = await chosen(boss, ann, KEY)
         assert (await admit(ann, "l1", keeper, holds={KEY: fence}, epochs={KEY: 1}))["type"] == "ADMITTED"
         assert (await supervise(eve, "COVER", inside=["l1"]))["epochs"] == {KEY: 1}
         assert (await supervise(kid, "COVER"))["epochs"] == {KEY: 1}  # the command's keeper is its ancestor

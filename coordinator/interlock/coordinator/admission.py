@@ -115,16 +115,16 @@ class Admission:
         called = {self._names.resolve(each, session): each for each in question.holds}
         holds = tuple(Hold(key, question.holds[called[key]]) for key in sorted(called))
         program = one_line(question.command, COMMAND_CHARACTERS_MAX)
+        also = counts_as(supervisor.world, session, agent, question.inside)
         command = Managed(
             launch, agent, question.keeper, program, question.directory, question.digest, 0,
-            recognised=question.recognised, also=counts_as(supervisor.world, session, agent, question.inside),
-            holds=holds,
+            recognised=question.recognised, also=also, holds=holds,
         )  # fmt: skip
         inside, admitted = question.inside[:INSIDE_MAX], list[str]()
         answer: FromBus = Admitted("", "", 0, launch)
         known = launch in supervisor.world.gate.commands  # it may run already: nothing of it is taken back
         for hold in () if known else holds:
-            admit = Admit(agent, "", hold.fence, launch, question.keeper, program, question.digest, inside)
+            admit = Admit(agent, "", hold.fence, launch, question.keeper, program, question.digest, inside, also)
             answer = await supervisor.ask(hold.key, partial(_with_id, admit))
             if not isinstance(answer, Admitted):
                 break

@@ -207,7 +207,7 @@ class Router:
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
-        also = counts_as(self._supervisor.world, session, sender) if self._is_governed(key) else ()
+        also = counts_as(self._supervisor.world, session, sender) if isinstance(body, Request) else ()
         mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)
@@ -234,9 +234,6 @@ class Router:
         called = self._names.shown(key, session)
         mail = Mail(sender, incarnation, item.id, grant, called, may_control=True)
         self._deliver(session, key, msgspec.structs.replace(item, command=mail))
-
-    def _is_governed(self, key: str) -> bool:
-        return key in self._supervisor.world.gate.policies
 
     async def _cover_first(self, session: Session, key: str, item: Item) -> None:
         """Nobody is queued for what has no state file: were the database lost, nothing would tell that it is held."""
