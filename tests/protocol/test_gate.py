@@ -52,7 +52,7 @@ def set_policy(
     key: str = A, participants: str = "ann bob", profile: Profile = Profile.STRICT, **more: object
 ) -> SetPolicy:
     said = {"may_control": True, "controller": "boss", "controller_here": True, **more}
-    return SetPolicy("m1", "boss", key=key, participants=tuple(participants.split()), profile=profile, **said)  # type: ignore[arg-type]
+    return SetPolicy("m1", "boss", key=key, participants=tuple(participants.split()), profile=profile, **said)  # type: ignore[arg-type] # by name, as the row says it
 
 
 def clear(key: str = A, *, may_control: bool = True, epoch: int = 0) -> ClearPolicy:
@@ -63,7 +63,7 @@ def managed(
     launch: str = "l1", agent: str = "ann", *holds: str, recognised: bool = False, also: str = "", **more: object
 ) -> Managed:
     held = tuple(Hold(key, 7) for key in holds)
-    return Managed(launch, agent, KEEPER, "make", "/w", "d1", 0, recognised, tuple(also.split()), held, **more)  # type: ignore[arg-type]
+    return Managed(launch, agent, KEEPER, "make", "/w", "d1", 0, recognised, tuple(also.split()), held, **more)  # type: ignore[arg-type] # by name, as the row says it
 
 
 def admit(command: Managed, **epochs: int) -> AdmitCommand:
@@ -75,7 +75,7 @@ def gate(*events: GateEvent) -> Gate:
 
 
 def governed(key: str = A, epoch: int = 1, blockers: str = "", **rest: object) -> PolicySet:
-    return PolicySet(key, policy(epoch, **rest), "boss", 1_000, tuple(blockers.split()))  # type: ignore[arg-type]
+    return PolicySet(key, policy(epoch, **rest), "boss", 1_000, tuple(blockers.split()))  # type: ignore[arg-type] # by name, as the row says it
 
 
 def on_record(command: Managed) -> CommandAdmitted:
