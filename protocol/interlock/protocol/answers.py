@@ -12,6 +12,7 @@ from interlock.protocol.messages import (
     Granted,
     Joined,
     Left,
+    PolicyIs,
     Queued,
     Refused,
     Released,
@@ -45,7 +46,9 @@ def format_answer(body: FromBus) -> str:
         case Cancelled(resource, _, _, why):
             return f"CANCELLED {resource}" + (f" {why}" if why else "")
         case Admitted(resource, _, fence):
-            return f"ADMITTED {resource} (fence {fence})"
+            return f"ADMITTED {resource} (fence {fence})" if resource else "ADMITTED"
+        case PolicyIs():
+            return _policy(body)
         case Joined(agent, _, bound_to, _, note, folder):
             bound = f"bound to {bound_to}" if bound_to else f"not bound{f': {note}' if note else ''}"
             return f"JOINED {agent} - {bound}" + (f"\nfolder: {folder}" if folder else "")
@@ -101,6 +104,14 @@ def _why_queued(queued: Queued) -> str:
         case _:
             why = "others are before you"
     return f"{why}{_sentence(queued.note)}; do not use, start or stop it; next: bus wait {queued.resource}"
+
+
+def _policy(policy: PolicyIs) -> str:
+    if not policy.controller:
+        return f"POLICY {policy.resource} epoch {policy.epoch} - none any more: the coordinator grants by itself"
+    who = f"{policy.controller} grants to {', '.join(policy.participants)}"
+    waits = f"; {len(policy.blockers)} of their commands run without it: it is granted once they have ended"
+    return f"POLICY {policy.resource} epoch {policy.epoch} - {who}{waits if policy.blockers else ''}"
 
 
 def _left(ms: int) -> str:

@@ -109,6 +109,7 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
         epochs: key → epoch, as COVERED said. command: the program's name, without its arguments.
         digest: of the exact command and directory. directory: it is started in.
         recognised, inside: as COVER had them.
+        resource, fence: the one hold, as a `bus run` of an earlier version says it.
     """
 
     launch: str
@@ -120,6 +121,8 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
     directory: str = ""
     recognised: bool = False
     inside: tuple[str, ...] = ()
+    resource: str = ""
+    fence: int = 0
 
 
 class ReportStart(msgspec.Struct, frozen=True, tag="STARTED"):
@@ -435,5 +438,6 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Answer = (
     MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
-    | EvidenceReply | Covered | PoliciesReply | CommandsReply | CoordinateReply | ForgetReply | Progress | Verified | BackedUp | Health | Pong | GoingDown
+    | EvidenceReply | Covered | PoliciesReply | CommandsReply | CoordinateReply | ForgetReply | Progress | Verified
+    | BackedUp | Health | Pong | GoingDown
 )  # fmt: skip
