@@ -4,10 +4,11 @@ import msgspec
 
 from interlock.protocol.definition import Definition, ServerDefinition
 from interlock.protocol.identity import Identity
-from interlock.protocol.messages import Cancel, Extend, Handover, Release, Request, Restart
+from interlock.protocol.messages import Cancel, Extend, Grant, Handover, Release, Request, Restart
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource_state import Remains, Server, StepKind
 
-MailBody = Request | Release | Extend | Cancel | Restart | Handover
+MailBody = Request | Release | Extend | Cancel | Restart | Handover | Grant
 
 
 # --- from agents --------------------------------------------------------------------------
@@ -19,6 +20,8 @@ class Mail(msgspec.Struct, frozen=True):
         sent_ms: wall clock, only where the sender itself said when; 0 otherwise.
         called: what the agent called the resource.
         heir: incarnation of the agent that a HANDOVER names.
+        also: as whom the sender counts besides: agents of one process with it, and those whose commands started it.
+        may_control: the sender has the capability `resource.control`.
     """
 
     sender: str
@@ -28,10 +31,18 @@ class Mail(msgspec.Struct, frozen=True):
     called: str
     sent_ms: int = 0
     heir: int = 0
+    also: tuple[str, ...] = ()
+    may_control: bool = False
 
 
 class Admit(msgspec.Struct, frozen=True):
-    """`bus run` has a keeper up and asks whether its command may begin."""
+    """`bus run` has a keeper up and asks whether its command may begin.
+
+    Args:
+        digest: of the exact command and directory; a reservation is bound to it by its first use.
+        inside: launches that it is started in, outermost first.
+        also: as whom the sender counts besides, as of Mail.
+    """
 
     sender: str
     id: str
@@ -39,6 +50,9 @@ class Admit(msgspec.Struct, frozen=True):
     launch: str
     keeper: Identity
     command: str
+    digest: str = ""
+    inside: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -66,6 +80,20 @@ class Define(msgspec.Struct, frozen=True):
     """What the configuration says now; it counts once the resource is free."""
 
     definition: Definition
+
+
+class Govern(msgspec.Struct, frozen=True):
+    """What the gate says of it now: all of it, each time anything of it has changed, and after a restart.
+
+    Args:
+        policy: None: the coordinator grants by itself.
+        epoch: of that; it has grown where the policy was set, changed or taken away.
+        blockers: launches that the policy covers, that run without this resource: nothing is granted until they end.
+    """
+
+    policy: Policy | None
+    epoch: int
+    blockers: tuple[str, ...] = ()
 
 
 class Forget(msgspec.Struct, frozen=True):
@@ -199,7 +227,7 @@ class LaunchGone(msgspec.Struct, frozen=True):
 
 ResourceCommand = (
     Mail | Admit | Heard
-    | AgentGone | WrapperGone | Define | Forget | Resume | StopServers | Recover | Revoke | Doubt | Sync
+    | AgentGone | WrapperGone | Define | Govern | Forget | Resume | StopServers | Recover | Revoke | Doubt | Sync
     | Tick | LaunchUp | StepResult | StepFailure | PortBlocked | ServerGone | LaunchGone
 )  # fmt: skip
 

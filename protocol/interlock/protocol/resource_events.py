@@ -5,6 +5,7 @@ import msgspec
 from interlock.protocol.definition import Definition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource_state import Launch, Remains, Server, StepKind, Ticket
 
 
@@ -147,6 +148,7 @@ class HoldGranted(msgspec.Struct, frozen=True, omit_defaults=True, tag="granted"
     claimed: bool = False
     carried: bool = False
     after_silence: bool = False
+    epoch: int = 0
 
 
 class Claimed(msgspec.Struct, frozen=True, tag="claimed"):
@@ -219,7 +221,8 @@ class HoldReleased(msgspec.Struct, frozen=True, tag="released"):
 
 
 class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"):
-    """`silent`: for silence alone, its owner is not proved gone. `grace`: what runs there is let be until then."""
+    """`silent`: for silence alone, its owner is not proved gone. `grace`: what runs there is let be until then.
+    `reserved`: it was for one command, which may yet ask to begin and is told the code."""
 
     agent: str
     unit: str
@@ -229,6 +232,7 @@ class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"
     code: str = ""
     silent: bool = False
     grace: Deadline | None = None
+    reserved: bool = False
 
 
 class Drained(msgspec.Struct, frozen=True, tag="drained"):
@@ -249,11 +253,14 @@ class PassedOver(msgspec.Struct, frozen=True, omit_defaults=True, tag="expired")
     grace: Deadline | None = None
 
 
-class Started(msgspec.Struct, frozen=True, tag="started"):
+class Started(msgspec.Struct, frozen=True, omit_defaults=True, tag="started"):
+    """`digest`: what the hold is bound to from now on; empty where it is, or need not be."""
+
     agent: str
     unit: str
     fence: int
     launch: Launch
+    digest: str = ""
 
 
 class Finished(msgspec.Struct, frozen=True, omit_defaults=True, tag="finished"):
@@ -263,6 +270,15 @@ class Finished(msgspec.Struct, frozen=True, omit_defaults=True, tag="finished"):
     launch: str
     code: int | None = None
     evidence: str = ""
+
+
+# --- the policy ---------------------------------------------------------------------------
+class Governed(msgspec.Struct, frozen=True, omit_defaults=True, tag="governed"):
+    """What the gate has said of it: from now on it is granted by that policy, and to nobody while blockers live."""
+
+    epoch: int
+    policy: Policy | None = None
+    blockers: tuple[str, ...] = ()
 
 
 # --- the definition -----------------------------------------------------------------------
@@ -283,6 +299,6 @@ ResourceEvent = (
     | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
     | RecoveryRequired | Recovered
     | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
-    | Drained | PassedOver | AbsentLookedAt | Started | Finished
+    | Drained | PassedOver | AbsentLookedAt | Started | Finished | Governed
     | DefinitionPending | Defined | Forgotten
 )  # fmt: skip

@@ -13,6 +13,7 @@ import msgspec
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource_queue import EMPTY_QUEUE, Queue
 from interlock.protocol.resource_ticket import Ticket as Ticket  # noqa: PLC0414 - part of what is imported from here
 from interlock.protocol.table import EMPTY, Table
@@ -121,6 +122,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         carried: of the hold: its server ran before it. after_silence: it was given while the unit was `silent`.
         prepared: what the kind `command` has made of it.
         free_at: its last owner was revoked, and has until then to save what it needs of what runs there.
+        epoch: of the policy that the hold was granted under; 0: under none.
+        digest: of the command that a reservation was used for first; it is bound to that.
     """
 
     name: str
@@ -147,6 +150,12 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     after_silence: bool = False
     prepared: Prepared | None = None
     free_at: Deadline | None = None
+    epoch: int = 0
+    digest: str = ""
+
+    def is_reservation(self) -> bool:
+        """Its hold is for one command: it ends unless it is used soon, and with its last command."""
+        return self.ticket is not None and (self.ticket.run or bool(self.epoch))
 
     def is_in_grace(self) -> bool:
         """Nothing but its last owner's moment of grace is waited for."""
@@ -167,12 +176,17 @@ class Remains(msgspec.Struct, frozen=True, omit_defaults=True):
     launches: dict[str, Launch] = {}
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """How a ticket ended, to answer whoever sends its id again."""
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a ticket ended, to answer whoever sends its id again.
+
+    Args: fence, code: of a reservation that a rule ended, for the command that comes too late.
+    """
 
     agent: str
     at_ms: int
     why: str
+    fence: int = 0
+    code: str = ""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -191,7 +205,12 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One resource. Args: look_at: when whoever did not notice its grant is looked at next."""
+    """One resource.
+
+    Args:
+        look_at: when whoever did not notice its grant is looked at next.
+        policy, epoch, blockers: as the gate said last.
+    """
 
     key: str
     definition: Definition = Definition()
@@ -204,6 +223,8 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: Table[str, Ended] = EMPTY
     lost: Table[str, Lost] = EMPTY
     look_at: Deadline | None = None
+    policy: Policy | None = None
+    blockers: tuple[str, ...] = ()
 
     def unit(self, name: str) -> Unit:
         for unit in self.units:
@@ -212,8 +233,8 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
         raise LookupError(f"{self.key} has no unit {name!r}")
 
     def is_idle(self) -> bool:
-        """Nobody owns, waits, runs or is in doubt: it can be put away."""
-        if self.queue:
+        """Nobody owns, waits, runs or is in doubt, and no policy stands: it can be put away."""
+        if self.queue or self.policy is not None or self.blockers:
             return False
         for unit in self.units:
             stands = unit.step is not None or unit.server is not None or unit.prepared is not None
@@ -262,6 +283,16 @@ def position(resource: Resource, request_id: str) -> int:
 
 def first_grantable(resource: Resource) -> Ticket | None:
     return resource.queue.first_present()
+
+
+def serves_itself(resource: Resource) -> bool:
+    """Who is first is granted, without anybody's word: no controller chooses, and nothing runs that must end first."""
+    return resource.policy is None and not resource.blockers
+
+
+def is_reserved_anew(resource: Resource, unit: Unit) -> bool:
+    """It was granted as one would be now: under the present policy, or under none where there is none."""
+    return unit.epoch == (resource.epoch if resource.policy is not None else 0)
 
 
 def is_preparing(resource: Resource) -> bool:
