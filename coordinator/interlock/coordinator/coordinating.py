@@ -21,9 +21,9 @@ from interlock.coordinator.session import Session
 from interlock.coordinator.views import reservations_of, status_of
 from interlock.coordinator.world import resource_of
 from interlock.protocol.codes import Code
-from interlock.protocol.control import CoordinateReply, SetController
 from interlock.protocol.envelope import Envelope
 from interlock.protocol.gate import blockers_of
+from interlock.protocol.gate_questions import CoordinateReply, SetController
 from interlock.protocol.grammar import BadText
 from interlock.protocol.messages import Refused
 from interlock.protocol.names import COORDINATOR, nearest
