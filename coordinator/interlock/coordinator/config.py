@@ -40,6 +40,8 @@ class Config(msgspec.Struct, frozen=True):
         state_file: of a resource: a .md file that always shows who has it and who waits; absolute, or below the folder
             of the bus.toml that says so.
         inbox_files: `"all"` gives every agent an inbox folder, `"used"` only those that use one.
+        commands: further commands that are builds, each by the words that it begins with, such as `"just build"`. A
+            repository's hold for commands from its worktrees.
     """
 
     poll_every: int = _BUS_TIMES["poll_every"]
@@ -55,6 +57,8 @@ class Config(msgspec.Struct, frozen=True):
     state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
     suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
     all_files: bool = False
+    builds: tuple[tuple[str, ...], ...] = ()  # words that a build begins with, beside those that profiles.py knows
+    repository_builds: dict[str, tuple[tuple[str, ...], ...]] = {}  # repository id → what its trusted file adds
 
     def definition(self, key: str, known: Definition | None = None) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
@@ -93,7 +97,7 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """
     table = parse_toml(text, file)
     reader = Declarations(text, file)
-    reader.known(table, {"bus", "resources"}, "")
+    reader.known(table, {"bus", "resources", "profiles"}, "")
     if home is not None and "bus" in table:
         reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", "bus", "")
     bus = reader.table(table, "bus", "")
@@ -118,4 +122,5 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
             name, reader.table(declared, name, "resources"), config.lock, config.spare
         )
         reader.different_ports(name, resources[f"machine/{name}"], ports)
-    return msgspec.structs.replace(config, resources=resources, state_files=state_files)
+    builds = reader.builds(reader.table(table, "profiles", ""))
+    return msgspec.structs.replace(config, resources=resources, state_files=state_files, builds=builds)

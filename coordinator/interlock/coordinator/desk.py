@@ -34,6 +34,7 @@ from interlock.protocol.limits import (
 )
 from interlock.protocol.messages import NEWS, FromBus, Left, Refused, tag_of
 from interlock.protocol.names import why_not_launch
+from interlock.protocol.profiles import DAEMONS
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Admit, Recover, Revoke, Sync
 from interlock.protocol.resource_state import UnitState
@@ -86,14 +87,16 @@ class Desk:
             return control.Welcome("", "", 0, found.why, (), supervisor.config.wait, found.code, exits)
         agent = supervisor.world.registry.living(found.agent)
         if agent is None:
-            config = supervisor.config
-            return control.Welcome(found.agent, found.how, run_wait_ms=config.wait, spare=config.spare)
+            return control.Welcome(
+                found.agent, found.how, run_wait_ms=supervisor.config.wait, spare=self._spare(),
+                builds=self.names.builds(session),
+            )  # fmt: skip
         session.incarnation = hello.incarnation or agent.incarnation
         supervisor.heard(found.agent)
         notices = self._notices(found.agent) if hello.notices else ()
         return control.Welcome(
             found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait,
-            spare=supervisor.config.spare,
+            spare=self._spare(), builds=self.names.builds(session),
         )  # fmt: skip
 
     def hear(self, session: Session, message_id: str, envelope: Envelope) -> Awaitable[None] | None:
@@ -271,6 +274,10 @@ class Desk:
         now = wire_time(self._supervisor.clock.wall_ms())
         code = exit_code(body.code) if isinstance(body, Refused) else 0
         session.push(Frame(new_id(), "supervisor", session.agent, now, body, message_id, "", code, notes))
+
+    def _spare(self) -> tuple[tuple[str, ...], ...]:
+        """What the tree of a `bus run` may leave behind: what builds leave, and what the configuration adds."""
+        return (*DAEMONS, *(each for each in self._supervisor.config.spare if each not in DAEMONS))
 
     def _notices(self, agent: str) -> tuple[tuple[str, str, str], ...]:
         unread = self._supervisor.world.inbox(agent).unread.values()

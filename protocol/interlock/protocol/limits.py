@@ -75,6 +75,9 @@ TAIL_RECORDS_A_READ = 32  # a follower reads so many, then lets others
 PARTICIPANTS_MAX = 256  # of one policy: every one of its commands is looked up among them
 POLICIES_MAX = 1_024  # each is an operator's word
 COMMANDS_MAX = 16_384  # managed at once: each is a process tree of this machine
+COMMAND_DEPTH_MAX = 32  # shells within shells, and wrappers around wrappers: nobody writes so many
+COMMAND_LOOKED_AT = 256 * 1024  # characters and words, over all levels of one command: then it counts as a build
+BUILD_PATTERNS_MAX = 64  # that one file adds to the build profile
 
 # --- state files --------------------------------------------------------------------------
 STATE_FILE_TICKETS_MAX = 100  # of a queue; the others are counted
