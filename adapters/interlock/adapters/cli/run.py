@@ -218,7 +218,7 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
                 if signals.early:
                     raise Told(signals.early[0])
                 tasks.start_soon(pass_on)
-                body = {"type": "ADMIT", "resource": granted["key"], "fence": granted["fence"], "launch": launch}
+                body = {"type": "ADMIT", "holds": {granted["key"]: granted["fence"]}, "launch": launch}
                 frame = connection.ask("supervisor", body={**body, "keeper": identity, "command": words[0]})
                 if frame["body"].get("type") != "ADMITTED":
                     raise Failure(Exit.RUN_BUS_FAILED, frame.get("text", "the command was not admitted"))
@@ -256,7 +256,7 @@ async def _execute(connection: Connection, resource: str, granted: Frame, words:
     if ended and not gone:
         say_err(f"bus: processes of {words[0]} are left in the background: {resource} stays taken until they end")
     elif gone and not granted.get("shared"):
-        _report(connection, granted["key"], launch)
+        _report(connection, launch)
     return code
 
 
@@ -278,9 +278,9 @@ def _variables(connection: Connection, granted: Frame) -> dict[str, str]:
     }
 
 
-def _report(connection: Connection, key: str, launch: str) -> None:
+def _report(connection: Connection, launch: str) -> None:
     """Tell the bus that the tree is gone, so that our exit means that the resource is free. It would notice anyway."""
-    body = {"type": "ENDED", "resource": key, "launch": launch}
+    body = {"type": "ENDED", "launch": launch}
     with contextlib.suppress(Failure, Lost):
         connection.ask("supervisor", body=body, again=False)
 
