@@ -45,6 +45,8 @@ class Config(msgspec.Struct, frozen=True):
             arguments that it must have, such as `"java GradleDaemon"`.
         state_file: of a resource: a .md file that always shows who has it and who waits; absolute, or below the folder
             of the bus.toml that says so.
+        identity: `"open"` takes everybody for whom they say they are; `"token"` hears an agent only with the token that
+            `bus token create` made for it.
         inbox_files: `"all"` gives every agent an inbox folder, `"used"` only those that use one.
         commands: further commands that are builds, each by the words that it begins with, such as `"just build"`. A
             repository's hold for commands from its worktrees.
@@ -63,6 +65,7 @@ class Config(msgspec.Struct, frozen=True):
     state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
     suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
     all_files: bool = False
+    identity: str = "open"
     builds: tuple[tuple[str, ...], ...] = ()  # words that a build begins with, beside those that profiles.py knows
     repository_builds: dict[str, tuple[tuple[str, ...], ...]] = {}  # repository id → what its trusted file adds
     allowed: dict[str, frozenset[str]] = {}  # agent → its capabilities
@@ -127,14 +130,24 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
         if home is not None and of_home in table:
             reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", of_home, "")
     bus = reader.table(table, "bus", "")
-    reader.known(bus, {*_BUS_TIMES, "hosts", "inbox_files", "spare"}, "bus")
+    reader.known(bus, {*_BUS_TIMES, "hosts", "identity", "inbox_files", "spare"}, "bus")
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
     files = bus.get("inbox_files", "used")
     if files not in ("used", "all"):
         reader.fail(f'inbox_files = {files!r} is unknown: "used" or "all"', "bus", "inbox_files")
+    identity = bus.get("identity", "open")
+    if identity not in ("open", "token"):
+        reader.fail(f'identity = {identity!r} is unknown: "open" or "token"', "bus", "identity")
     config = home or msgspec.structs.replace(
-        Config(hosts=hosts, spare=reader.spare(bus), all_files=files == "all", allowed=_allowed(reader, table)), **times
+        Config(
+            hosts=hosts,
+            spare=reader.spare(bus),
+            all_files=files == "all",
+            identity=str(identity),
+            allowed=_allowed(reader, table),
+        ),
+        **times,
     )
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:

@@ -141,7 +141,7 @@ class Names:
         return self._repositories.main_of(_repository(key))
 
     def builds(self, session: Session) -> tuple[tuple[str, ...], ...]:
-        """What counts as a build in a session's worktree, beside what profiles.py knows: words that commands begin with."""
+        """What counts as a build in a session's worktree, beside what profiles.py knows: first words of commands."""
         found = self._supervisor.config.builds
         place = self._repositories.files.place(session.worktree) if session.worktree else None
         if place is None or not self._repositories.is_member(place, place.id):

@@ -101,4 +101,6 @@ LOG_TAIL_BYTES = 4 * 1024
 REPOSITORIES_TRUSTED_MAX = 256  # each is a person's word; more have been forgotten rather than meant
 REPOSITORY_CONFIG_BYTES_MAX = 64 * 1024  # it is read before anybody trusts it: a stranger's file costs little
 TRUST_STORE_BYTES_MAX = 4 * 1024 * 1024  # 256 entries with paths of 4,096 bytes, escaped, and room
+TOKENS_MAX = 1_024  # agents that a person made one for
+TOKEN_STORE_BYTES_MAX = 8 * 1024 * 1024  # 1,024 entries with paths of 4,096 bytes, escaped, and room
 CONFIG_LINE_DOTS_MAX = 64  # a TOML key with thousands of parts takes its reader seconds
