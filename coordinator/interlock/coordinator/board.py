@@ -93,6 +93,7 @@ class Board:
                     "why": agent.why,
                     "holds": holds,
                     "waits_for": waits_for,
+                    "state": "waiting_resource" if waits_for else "",
                     "unread": len(world.inbox(agent.name).unread),
                 }
             )
