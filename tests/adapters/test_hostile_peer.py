@@ -54,7 +54,7 @@ def test_a_launch_id_leads_nowhere(join: Join, launch: str) -> None:
     mine, fence = holding(join, f"lea{number}", f"machine/lead{number}")
     keeper = subprocess.Popen(["sleep", "600"])
     try:
-        admit = {"type": "ADMIT", "resource": f"machine/lead{number}", "fence": fence, "launch": launch,
+        admit = {"type": "ADMIT", "holds": {f"machine/lead{number}": fence}, "launch": launch,
                  "keeper": msgspec.to_builtins(identify(keeper.pid)), "command": "x"}  # fmt: skip
         assert body(mine.ask(to="supervisor", body=admit))["code"] == "BAD_MESSAGE"
     finally:
@@ -66,7 +66,7 @@ def test_a_launch_id_leads_nowhere(join: Join, launch: str) -> None:
 def test_a_keeper_that_cannot_be_seen_is_not_admitted(join: Join) -> None:
     mine, fence = holding(join, "kim", "machine/unseen")
     elsewhere = {"machine": "another", "boot": "b", "pid_namespace": 1, "pid": 4, "start_ticks": 5}
-    admit = {"type": "ADMIT", "resource": "machine/unseen", "fence": fence, "launch": "l1", "keeper": elsewhere}
+    admit = {"type": "ADMIT", "holds": {"machine/unseen": fence}, "launch": "l1", "keeper": elsewhere}
     assert body(mine.ask(to="supervisor", body={**admit, "command": "x"}))["code"] == "CAPABILITY_DENIED"
 
 
@@ -84,7 +84,7 @@ def test_anothers_command_is_not_ended_by_saying_so(bus: Bus, join: Join) -> Non
         launch = events[-1]["launch"]["launch"]
         mallory = join("mallory")
         mallory.ask(to="coordinator", text="REQUEST machine/own - steal")
-        mallory.ask(to="supervisor", body={"type": "ENDED", "resource": "machine/own", "launch": launch})
+        mallory.ask(to="supervisor", body={"type": "ENDED", "launch": launch})
         assert (
             body(mallory.ask(to="supervisor", body={"type": "CHECK", "resource": "machine/own"}))["type"] == "REFUSED"
         )

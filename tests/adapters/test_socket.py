@@ -251,7 +251,7 @@ def test_valid_frames_in_the_wrong_state_change_nothing(peer: Peer) -> None:
         keeper = {"machine": "m", "boot": "b", "pid_namespace": 1, "pid": 1, "start_ticks": 1}
         asked: Frame = {"type": question, "resource": "machine/wrong"}
         if question == "ADMIT":
-            asked |= {"fence": 3, "launch": "x", "keeper": keeper, "command": "x"}
+            asked |= {"holds": {"machine/wrong": 3}, "launch": "x", "keeper": keeper, "command": "x"}
         assert body(peer.ask(to="supervisor", body=asked))["code"] == code, question
 
 

@@ -13,6 +13,7 @@ from tests.coordinator.virtual_time import VirtualClock
 
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
+from interlock.coordinator.effects import Traces
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.repositories import Repositories
 from interlock.coordinator.router import Router
@@ -63,6 +64,8 @@ class FakeEffects:
         self.begun: list[tuple[str, Order]] = []
         self.adopted: list[Server] = []
         self.forgotten: list[str] = []
+        self.read: list[str] = []
+        self.unproved: set[str] = set()  # launches whose keepers leave no word
         self.gone: set[Identity] = set()
         self._watched: dict[Identity, list[Callable[[], None]]] = {}
 
@@ -90,7 +93,11 @@ class FakeEffects:
         return Presence.GONE if identity in self.gone else Presence.ALIVE
 
     async def launch_result(self, launch: str, keeper: Identity) -> LaunchGone:
-        return LaunchGone(launch, True, 0, "it said so")
+        self.read.append(launch)
+        return LaunchGone(launch, launch not in self.unproved, 0, "it said so")
+
+    async def traces(self, launch: str, keeper: Identity) -> Traces:
+        return Traces(f"its keeper (pid {keeper.pid}) is gone", "it was let go")
 
     def forget(self, launch: str) -> None:
         self.forgotten.append(launch)

@@ -35,7 +35,7 @@ async def test_a_holder_that_was_paused_came_back_and_wrote_over_its_successor(b
         await b.ask(f"REQUEST {KEY} -")
         await passes(REVOKED_AFTER_S + 1)
         assert holders(bus) == ["b"]
-        admit = {"type": "ADMIT", "resource": KEY, "fence": fence, "launch": "run-1", "keeper": _wire(keeper)}
+        admit = {"type": "ADMIT", "holds": {KEY: fence}, "launch": "run-1", "keeper": _wire(keeper)}
         refused = {
             "CHECK": await supervise(a, type="CHECK", resource=KEY),
             "EXTEND": await a.ask(f"EXTEND {KEY}, 5m"),

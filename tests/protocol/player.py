@@ -1,13 +1,16 @@
 """Plays one resource from lines that a person can read. The stories and the table speak this language:
 
-at 3m ann REQUEST loop /w1 what for, 20m     any message; (no wait), (again) and (sent 2m) may stand before it
+at 3m ann REQUEST loop /w1 what for, 20m     any message; (no wait), (again), (sent 2m), (as cyd,dan),
+                                             (using ID) and (under FENCE) may stand before it
 at 3m ann runs REQUEST loop /w1              `bus run` asks
-at 3m ann admits CMD | ann withdraws | ann's wrapper is gone       … and goes on, each for its last request
+at 3m ann admits CMD | ann withdraws | ann's wrapper is gone       … and goes on, each for its last request;
+                                             behind CMD may stand digest=D, inside=LAUNCH, fence=N
 at 3m ann is heard | ann is gone | ann's former self is gone
 at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started | step is interrupted
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
 at 3m command l1 ends 0 | command l1 is lost
 at 3m tick | restart | boot | stop servers | person confirms | person revokes [UNIT] [of HOLDER] | define KIND | forget
+at 3m gate says ctl for ann,bob epoch 1 [blocked l8,l9] | gate says nobody epoch 2 | ctl grants ann [EPOCH]
 at 3m database lost | database lost, a server lives | database lost, a command lives
 """
 
@@ -21,9 +24,10 @@ from interlock.protocol.definition import CommandDefinition, Definition, Kind, S
 from interlock.protocol.durations import parse_duration
 from interlock.protocol.grammar import parse, split_resource
 from interlock.protocol.identity import Identity
-from interlock.protocol.messages import Cancel, Extend, Handover, Request, tag_of
+from interlock.protocol.messages import Cancel, Extend, Grant, Handover, Request, tag_of
 from interlock.protocol.outcome import Now, Outcome, fold
 from interlock.protocol.plain import from_plain, to_plain
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
     AbortStep,
@@ -33,6 +37,7 @@ from interlock.protocol.resource_commands import (
     Doubt,
     Forget,
     Go,
+    Govern,
     Heard,
     LaunchGone,
     LaunchUp,
@@ -146,6 +151,8 @@ class Player:
                 return Revoke(f"m{self.seq}", "person", "the demo begins", unit, holder)
             case ["define", kind]:
                 return Define(DEFINITIONS[kind])
+            case ["gate", "says", *words]:
+                return gate_says(words)
             case ["forget"]:
                 return Forget()
             case ["command", launch, "ends", code]:
@@ -175,7 +182,7 @@ class Player:
 
     def _of_an_agent(self, said: str) -> ResourceCommand:
         agent, _, text = said.partition(" ")
-        match = re.match(r"(?:\((no wait|again|sent \w+)\) )?(runs |attends )?", text)
+        match = re.match(r"(?:\((no wait|again|sent \w+|as [\w,]+|using \w+|under \d+)\) )?(runs |attends )?", text)
         assert match is not None
         how, run, text = match[1] or "", match[2] == "runs ", text[match.end() :]
         id_ = self.last_id[agent] if how == "again" else f"{agent}{self.seq}"
@@ -185,16 +192,30 @@ class Player:
             held = unit_of(self.resource, agent, run=True) or unit_of(self.resource, agent)
             fence = held.fence if held is not None else 999
             self.launches += 1
-            return Admit(agent, id_, fence, f"l{self.launches}", keeper(self.launches), text.removeprefix("admits "))
+            words = text.removeprefix("admits ").split()
+            command = " ".join(word for word in words if "=" not in word)
+            said = dict(word.split("=") for word in words if "=" in word)
+            inside = tuple(said["inside"].split(",")) if "inside" in said else ()
+            return Admit(
+                agent, id_, int(said.get("fence", fence)), f"l{self.launches}", keeper(self.launches), command,
+                said.get("digest", ""), inside, names_of(how),
+            )  # fmt: skip
+        if text.startswith("grants "):
+            whose, *epoch = text.removeprefix("grants ").split()
+            body = Grant(self.last_id.get(whose, whose), int(epoch[0]) if epoch else 0)
+            return Mail(agent, 1, id_, body, "loop", may_control=agent in {"ctl", "boss"})
         body = parse(text)
         if isinstance(body, Request):
             self.last_id[agent] = id_
             changes = {"run": run, "queue": how != "no wait", "process": keeper(self.seq) if match[2] else None}
+            if how.startswith(("using", "under")):
+                changes |= {"ticket": how[6:]} if how[:5] == "using" else {"under": int(how[6:])}
             body = msgspec.structs.replace(body, **changes)
         elif isinstance(body, Extend) and split_resource(body.purpose)[0] == "loop":
             body = Extend("loop", split_resource(body.purpose)[1], body.time_ms)
         assert isinstance(body, MailBody)
-        return self._mail(agent, id_, body, WALL_MS + time_of(how.split()[1]) if how.startswith("sent") else 0)
+        sent = WALL_MS + time_of(how.split()[1]) if how.startswith("sent") else 0
+        return msgspec.structs.replace(self._mail(agent, id_, body, sent), also=names_of(how))
 
     def _mail(self, agent: str, id_: str, body: MailBody, sent: int = 0) -> Mail:
         heir = self.incarnations.get(body.agent, 1) if isinstance(body, Handover) else 0
@@ -242,6 +263,19 @@ class Player:
             case ["server", "is", "lost"]:
                 return ServerGone(unit.name, launch, "its keeper died without a word", False)
         raise AssertionError(f"nobody knows how to play {said!r}")
+
+
+def names_of(how: str) -> tuple[str, ...]:
+    """As whom an agent counts besides: `(as ann,bob)`."""
+    return tuple(how.removeprefix("as ").split(",")) if how.startswith("as ") else ()
+
+
+def gate_says(words: list[str]) -> Govern:
+    """`ctl for ann,bob epoch 1 blocked l8,l9`, or `nobody epoch 2`."""
+    said = dict(zip(words[1::2], words[2::2], strict=True))
+    epoch = int(said["epoch"])
+    policy = Policy(epoch, words[0], tuple(said["for"].split(","))) if "for" in said else None
+    return Govern(policy, epoch, tuple(said["blocked"].split(",")) if "blocked" in said else ())
 
 
 def keeper(number: int) -> Identity:

@@ -260,8 +260,7 @@ class Run(Agent):
         keeper = msgspec.to_builtins(tree.keeper)
         admit = {
             "type": "ADMIT",
-            "resource": self.key,
-            "fence": body["fence"],
+            "holds": {self.key: body["fence"]},
             "launch": self.launch,
             "keeper": keeper,
             "command": "make",
@@ -283,7 +282,7 @@ class Run(Agent):
             self.story.machine.end(tree)
         if self.process in self.story.machine.alive and self.state == "running":
             self.state = "ended"
-            body = {"type": "ENDED", "resource": self.key, "launch": self.launch}
+            body = {"type": "ENDED", "launch": self.launch}
             self.post(body, "supervisor", f"{self.id}-end")
 
     def finish(self) -> None:

@@ -7,6 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 from tests.simulation.machine import Machine, Tree
 
+from interlock.coordinator.effects import Traces
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STRANGER_PROBE_MS
 from interlock.protocol.resource_commands import (
@@ -101,6 +102,9 @@ class Steps:
         tree = self._machine.trees[launch]
         proved = tree.proved and not tree.forgotten
         return LaunchGone(launch, proved, tree.code, "its keeper said so" if proved else "its keeper left no word")
+
+    async def traces(self, launch: str, keeper: Identity) -> Traces:
+        return Traces("", "")
 
     def forget(self, launch: str) -> None:
         if launch in self._machine.trees and not self.dead:

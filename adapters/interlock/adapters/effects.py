@@ -15,7 +15,9 @@ from interlock.adapters.resources.command import CommandSteps
 from interlock.adapters.resources.server import ServerSteps
 from interlock.adapters.stopping import judge
 from interlock.adapters.terminals import remove_files, window_socket
+from interlock.adapters.traces import traces
 from interlock.adapters.watcher import Watcher
+from interlock.coordinator.effects import Traces
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.resource_commands import LaunchGone, Order
 from interlock.protocol.resource_state import Server
@@ -59,6 +61,9 @@ class LocalEffects:
         result = read_result(path)
         code = result.code if result.signal is None else 128 + result.signal
         return LaunchGone(launch, stopped.proved, code if result.ended else None, stopped.evidence)
+
+    async def traces(self, launch: str, keeper: Identity) -> Traces:
+        return await anyio.to_thread.run_sync(traces, launch, keeper, self._home.launches / f"{launch}.jsonl")
 
     def forget(self, launch: str) -> None:
         with contextlib.suppress(OSError):  # what a disk does not let go of is swept away at a later start

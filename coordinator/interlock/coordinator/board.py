@@ -102,7 +102,7 @@ class Board:
     def health(self) -> control.Health:
         """How the bus itself is."""
         supervisor = self._supervisor
-        frozen, launches = supervisor.dispatcher.frozen(), tuple(supervisor.world.launches())
+        frozen, launches = supervisor.dispatcher.frozen(), tuple(dict.fromkeys(supervisor.world.launches()))
         problem = supervisor.states.problem
         return control.Health(
             self._version, supervisor.pid, supervisor.recovery, frozen, problem, launches, supervisor.counts()

@@ -1,11 +1,17 @@
 """The configuration: `bus.toml` as text in, checked settings out. One clear sentence for each thing that is wrong."""
 
+from typing import Any
+
 import msgspec
 
 from interlock.coordinator.declarations import Declarations
 from interlock.coordinator.toml_values import ConfigError, parse_toml
 from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.limits import RESOURCES_DECLARED_MAX
+from interlock.protocol.names import nearest, why_not_agent
+
+RESOURCE_CONTROL = "resource.control"  # to set policies, and to grant by them
+CAPABILITIES = (RESOURCE_CONTROL,)
 
 KNOWN_HOSTS = (
     "claude", "codex", "gemini", "opencode", "copilot", "cursor-agent", "Runner.Worker", "gitlab-runner",
@@ -55,6 +61,7 @@ class Config(msgspec.Struct, frozen=True):
     state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
     suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
     all_files: bool = False
+    allowed: dict[str, frozenset[str]] = {}  # agent → its capabilities
 
     def definition(self, key: str, known: Definition | None = None) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
@@ -81,6 +88,24 @@ class Config(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
+def _allowed(reader: Declarations, table: dict[str, Any]) -> dict[str, frozenset[str]]:
+    """What each `[agents.NAME] allow = […]` says that the agent may do."""
+    agents, found = reader.table(table, "agents", ""), {}
+    for name in agents:
+        where, why_not = f"agents.{name}", why_not_agent(name)
+        if why_not is not None:
+            reader.fail(why_not, where, "")
+        said = reader.table(agents, name, "agents")
+        reader.known(said, {"allow"}, where)
+        for each in reader.strings(said, "allow", where):
+            if each not in CAPABILITIES:
+                close = nearest(each, CAPABILITIES)
+                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(CAPABILITIES)}"
+                reader.fail(f"allow: {each!r} is no capability; {hint}", where, "allow")
+        found[name] = frozenset(reader.strings(said, "allow", where))
+    return found
+
+
 def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """Read a `bus.toml`.
 
@@ -93,9 +118,10 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """
     table = parse_toml(text, file)
     reader = Declarations(text, file)
-    reader.known(table, {"bus", "resources"}, "")
-    if home is not None and "bus" in table:
-        reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", "bus", "")
+    reader.known(table, {"bus", "resources", "agents"}, "")
+    for of_home in ("bus", "agents"):
+        if home is not None and of_home in table:
+            reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", of_home, "")
     bus = reader.table(table, "bus", "")
     reader.known(bus, {*_BUS_TIMES, "hosts", "inbox_files", "spare"}, "bus")
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
@@ -104,7 +130,7 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     if files not in ("used", "all"):
         reader.fail(f'inbox_files = {files!r} is unknown: "used" or "all"', "bus", "inbox_files")
     config = home or msgspec.structs.replace(
-        Config(hosts=hosts, spare=reader.spare(bus), all_files=files == "all"), **times
+        Config(hosts=hosts, spare=reader.spare(bus), all_files=files == "all", allowed=_allowed(reader, table)), **times
     )
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:

@@ -17,9 +17,17 @@ from interlock.coordinator.journal import Staged
 from interlock.coordinator.mail import touched
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.take_up import departed
-from interlock.coordinator.watching import watch_launch, watch_wrapper
-from interlock.coordinator.world import INBOX
+from interlock.coordinator.watching import watch_wrapper
+from interlock.coordinator.world import GATE, INBOX
 from interlock.protocol.envelope import wire_time
+from interlock.protocol.gate_commands import (
+    CommandAdmitted,
+    CommandFinished,
+    CommandInDoubt,
+    CommandRecovered,
+    PolicyCleared,
+    PolicySet,
+)
 from interlock.protocol.inbox import Deliver, Letter, MessageSent
 from interlock.protocol.messages import FromBus, Released
 from interlock.protocol.names import COORDINATOR
@@ -29,8 +37,10 @@ from interlock.protocol.resource_commands import AgentGone, Order
 from interlock.protocol.resource_events import (
     Down,
     Finished,
+    Forgotten,
     HoldReleased,
     HoldRevoked,
+    RecoveryRequired,
     Requested,
     Started,
     StepDone,
@@ -51,7 +61,8 @@ class Consequences:
 
     NOTICED = frozenset({  # the cases of `_notice`: most events are none of them
         *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
-        *(TicketCancelled, MessageSent, AgentJoined, AgentBound, AgentLeft),
+        *(TicketCancelled, MessageSent, AgentJoined, AgentBound, AgentLeft, RecoveryRequired, Forgotten),
+        *(CommandAdmitted, CommandFinished, CommandInDoubt, CommandRecovered, PolicySet, PolicyCleared),
     })  # fmt: skip
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -110,7 +121,7 @@ class Consequences:
                     supervisor.tell(address, gone)
                 watch_wrapper(supervisor, address, ticket)
             case Started(_, _, _, launch):
-                watch_launch(supervisor, address, launch)
+                supervisor.launches.register(address, launch.launch, launch.keeper, launch.command)
             case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
                 _each(address, self._over, address, agent, fence)
                 self._strike_off(agent)
@@ -118,8 +129,12 @@ class Consequences:
                 self._strike_off(agent)
             case StepDone(unit, server=server) if server is not None:
                 supervisor.effects.adopt(address, unit, server)
-            case StepDone(launch=launch) | StepUndone(launch=launch) | Finished(launch=launch) if launch:
+            case StepDone(launch=launch) | StepUndone(launch=launch) if launch:
                 supervisor.effects.forget(launch)
+            case Finished(launch=launch):
+                supervisor.launches.over(address, launch)
+            case RecoveryRequired(launch=launch) if launch:
+                supervisor.launches.doubted(address, launch)
             case Down(launch=launch, gone=True):
                 supervisor.effects.forget(launch)
             case MessageSent(to, letter):
@@ -128,6 +143,17 @@ class Consequences:
                 supervisor.attendance.joined(agent)
             case AgentBound(process=process) if process is not None:
                 supervisor.attendance.watch(process)
+            case CommandAdmitted(_, command):
+                supervisor.launches.register(GATE, command.launch, command.keeper, command.command)
+            case CommandFinished(launch=launch) | CommandRecovered(launch=launch):
+                supervisor.launches.over(GATE, launch)
+                supervisor.governing.follow(event)
+            case CommandInDoubt(launch=launch):
+                supervisor.launches.doubted(GATE, launch)
+            case PolicySet() | PolicyCleared():
+                supervisor.governing.follow(event)
+            case Forgotten():
+                supervisor.governing.renew(address)
             case AgentLeft(name, incarnation, why):
                 for key in supervisor.resources_of(name):
                     supervisor.tell(key, AgentGone(name, incarnation, why))

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from interlock.coordinator.admission import Admission
 from interlock.coordinator.board import Board
 from interlock.coordinator.forgetting import forget
+from interlock.coordinator.gate_desk import GateDesk
 from interlock.coordinator.identify import Found, identify
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.joining import Joining
@@ -26,16 +28,14 @@ from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
 from interlock.protocol.envelope import Envelope, Hello, wire_time
-from interlock.protocol.identity import Presence
 from interlock.protocol.inbox import Ack
 from interlock.protocol.limits import (
     NOTICES_A_COMMAND,
     PURPOSE_CHARACTERS_MAX,
 )
-from interlock.protocol.messages import NEWS, FromBus, Left, Refused, tag_of
-from interlock.protocol.names import why_not_launch
+from interlock.protocol.messages import NEWS, FromBus, Left, Refused, Released, tag_of
 from interlock.protocol.registry import Leave
-from interlock.protocol.resource_commands import Admit, Recover, Revoke, Sync
+from interlock.protocol.resource_commands import Recover, Revoke
 from interlock.protocol.resource_state import UnitState
 
 _controls = msgspec.json.Decoder(Control)
@@ -58,6 +58,8 @@ class Desk:
         self._go_down = go_down
         self.joining = Joining(supervisor)
         self.board = Board(supervisor, self.names, self.tickets, version)
+        self.admission = Admission(supervisor, self.names)
+        self.gate = GateDesk(supervisor, self.names)
         self._is_replaying = False
         self._told: set[str] = set()  # agents that have heard of the recovery
 
@@ -143,6 +145,12 @@ class Desk:
                 self._go_down(stop_servers)
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
+            case control.AskPolicies():
+                say(self.gate.policies(session, question))
+            case control.AskCommands():
+                say(self.gate.commands())
+            case control.RecoverLaunch():
+                return self._when_known(say, self.gate.recover(session, question))
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
             case control.ForgetRepository(repository):
@@ -171,19 +179,16 @@ class Desk:
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
                 say(self.tickets.check(session, resource))
-            case control.ReportEnd(resource, launch):
-                return self._report_end(session, message_id, self.names.resolve(resource, session), launch)
-            case control.AdmitLaunch(launch=launch) if (why_not := why_not_launch(launch)) is not None:
-                say(Refused(Code.BAD_MESSAGE, why_not))
-            case control.AdmitLaunch(keeper=keeper) if self._supervisor.effects.probe(keeper) is not Presence.ALIVE:
-                why = "the keeper of that command cannot be seen from here: run it on the bus's own machine"
-                say(Refused(Code.CAPABILITY_DENIED, why))
-            case control.AdmitLaunch(resource, fence, launch, keeper, command):
-                sender = session.agent
-                return self._ask(
-                    session, message_id, self.names.resolve(resource, session),
-                    lambda id_: Admit(sender, id_, fence, launch, keeper, command),
-                )  # fmt: skip
+            case control.AskCover():
+                say(self.admission.cover(session, question))
+            case control.AdmitLaunch():
+                return self._when_known(say, self.admission.admit(session, question))
+            case control.ReportStart():
+                say(self.admission.began(session, question))
+            case control.ReportEnd():
+                return self._when_known(say, self.admission.ended(session, question))
+            case control.SetController():
+                return self._when_known(say, self.gate.set_policy(session, question))
         return None
 
     def _is_past(self, session: Session) -> bool:
@@ -224,15 +229,8 @@ class Desk:
     async def _ask(self, session: Session, message_id: str, address: str, make: Callable[[str], Any]) -> None:
         self._supervisor.say(session, message_id, await self._supervisor.ask(address, make))
 
-    async def _report_end(self, session: Session, message_id: str, key: str, launch: str) -> None:
-        """Look at what the keeper on record left, and answer once that is decided: our answer means it is over."""
-        units = self.tickets.resource(key).units
-        holder = next((unit for unit in units if launch in unit.launches), None)
-        if holder is not None and holder.ticket is not None and holder.ticket.agent == session.agent:
-            gone = await self._supervisor.effects.launch_result(launch, holder.launches[launch].keeper)
-            if gone is not None:
-                self._supervisor.tell(key, gone)
-        await self._ask(session, message_id, key, lambda id_: Sync(id_, session.agent))
+    async def _when_known(self, say: Callable[[Any], None], answer: Awaitable[Any]) -> None:
+        say(await answer)
 
     async def _recover(self, session: Session, message_id: str, called: str, code: str) -> None:
         """First the evidence and a code that names it; with that code, a person's word that the old use has ended."""
@@ -247,7 +245,10 @@ class Desk:
             self._say(session, message_id, control.EvidenceReply(called, why, expected))
         else:
             sender = session.agent or "a person"
-            await self._ask(session, message_id, key, lambda id_: Recover(id_, sender))
+            body = await self._supervisor.ask(key, lambda id_: Recover(id_, sender))
+            if isinstance(body, Released):
+                await self.gate.recovered(sender, key)
+            self._say(session, message_id, body)
 
     async def _revoke(self, session: Session, message_id: str, question: control.RevokeHold) -> None:
         because = one_line(question.because, PURPOSE_CHARACTERS_MAX)
@@ -283,7 +284,7 @@ def _is_a_persons(question: Control) -> bool:
     match question:
         case control.GoDown() | control.RevokeHold() | control.ForgetRepository() | control.BackUp():
             return True
-        case control.RecoverResource(code=code):
+        case control.RecoverResource(code=code) | control.RecoverLaunch(code=code):
             return bool(code)
         case _:
             return False

@@ -16,7 +16,8 @@ from anyio.lowlevel import checkpoint
 from interlock.coordinator.actor import Actor, Host, Item
 from interlock.coordinator.bell import Bell
 from interlock.coordinator.journal import Staged
-from interlock.coordinator.world import INBOX, REGISTRY
+from interlock.coordinator.world import GATE, INBOX, REGISTRY
+from interlock.protocol import gate as gates
 from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol import resource as resources
@@ -127,6 +128,8 @@ def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:
     """The catalogue: which machine an address runs."""
     if address == REGISTRY:
         return registries.decide
+    if address == GATE:
+        return gates.decide
     if address.startswith(INBOX):
         return inboxes.decide
     return resources.decide

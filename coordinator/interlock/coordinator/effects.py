@@ -3,9 +3,24 @@
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
+
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.resource_commands import LaunchGone, Order
 from interlock.protocol.resource_state import Server
+
+
+class Traces(msgspec.Struct, frozen=True):
+    """What can be seen of a launch whose end nobody has proved, for a person.
+
+    Args:
+        keeper: what its keeper's pid is now. report: whether its report says that it was let go, and that it ended.
+        marked: processes whose environment still names the launch.
+    """
+
+    keeper: str
+    report: str
+    marked: tuple[str, ...] = ()
 
 
 class Caller(Protocol):
@@ -50,6 +65,9 @@ class Effects(Protocol):
 
     def forget(self, launch: str) -> None:
         """That a launch is proved gone is on record: what its keeper left is needed no more."""
+
+    async def traces(self, launch: str, keeper: Identity) -> Traces:
+        """Look for what is left of a launch. It signals nobody, and proves nothing."""
 
     def directory(self, path: str) -> str | None:
         """The real path of an existing absolute directory, else None."""

@@ -6,6 +6,7 @@ import struct
 import msgspec
 
 from interlock.coordinator.ids import uuid_v7
+from interlock.protocol.gate_commands import GateEvent
 from interlock.protocol.inbox import InboxEvent
 from interlock.protocol.outcome import Send, Withdraw
 from interlock.protocol.registry import RegistryEvent
@@ -55,7 +56,7 @@ class Dead(msgspec.Struct, frozen=True, tag="dead_letter"):
 DEAD = "dead:"  # before the digest of a message that became a dead letter
 
 SupervisorEvent = CameUp | WentDown | Copied | Rebuilt | Dead
-Event = ResourceEvent | RegistryEvent | InboxEvent | SupervisorEvent
+Event = ResourceEvent | RegistryEvent | InboxEvent | GateEvent | SupervisorEvent
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):

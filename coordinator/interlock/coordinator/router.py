@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.coordinator import rates
 from interlock.coordinator.actor import Item
+from interlock.coordinator.counting import counts_as
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import No
@@ -19,7 +20,7 @@ from interlock.coordinator.repeats import Repeats
 from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten
 from interlock.coordinator.supervisor import Supervisor
-from interlock.coordinator.world import INBOX
+from interlock.coordinator.world import INBOX, resource_of
 from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
@@ -42,6 +43,7 @@ from interlock.protocol.messages import (
 from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest, why_not_agent
 from interlock.protocol.registry import Agent
 from interlock.protocol.resource_commands import Mail
+from interlock.protocol.visible import visible
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,63}")
 
@@ -182,8 +184,8 @@ class Router:
         if isinstance(message, Grant) and session.claimed:
             raise No(Code.CAPABILITY_DENIED, "a file cannot carry GRANT, for it only says whose it is: use bus send")
         if isinstance(message, Grant):
-            why = "controllers come with a later version: RELEASE serves the queue, HANDOVER names who is next"
-            raise No(Code.CAPABILITY_DENIED, why)
+            self._grant(session, message, sender, Item(message, message_id, sender, digest, len(content)))
+            return None
         key = ""
         if isinstance(message, Extend) and not message.resource:
             message, key = self._names.extended(message, sender)
@@ -205,7 +207,8 @@ class Router:
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
-        mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir)
+        also = counts_as(self._supervisor.world, session, sender) if isinstance(body, Request) else ()
+        mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)
         if isinstance(body, Request) and not self._supervisor.world.has_room_for(key):
@@ -216,6 +219,21 @@ class Router:
         self._supervisor.define_if_new(key)
         self._deliver(session, key, item, urgent=isinstance(body, Release | Extend | Cancel))
         return None
+
+    def _grant(self, session: Session, grant: Grant, sender: str, item: Item) -> None:
+        """A GRANT names a ticket: it goes to the resource that has it, which knows who may say so."""
+        supervisor = self._supervisor
+        if not supervisor.may_control(session, sender):
+            how = f'a person allows it in bus.toml, [agents.{sender}] allow = ["resource.control"]'
+            raise No(Code.CAPABILITY_DENIED, f"{sender} may not grant: {how}")
+        key = resource_of(supervisor.world, grant.request_id)
+        if key is None:
+            why = f"no ticket {visible(grant.request_id)[:64]} waits or is held: bus status shows who waits"
+            raise No(Code.TARGET_ENDED, why)
+        incarnation = supervisor.world.registry.agents[sender].incarnation
+        called = self._names.shown(key, session)
+        mail = Mail(sender, incarnation, item.id, grant, called, may_control=True)
+        self._deliver(session, key, msgspec.structs.replace(item, command=mail))
 
     async def _cover_first(self, session: Session, key: str, item: Item) -> None:
         """Nobody is queued for what has no state file: were the database lost, nothing would tell that it is held."""

@@ -16,12 +16,14 @@ from interlock.coordinator.actor import Actor, Item
 from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
-from interlock.coordinator.config import Config
+from interlock.coordinator.config import RESOURCE_CONTROL, Config
 from interlock.coordinator.consequences import Consequences
 from interlock.coordinator.dispatcher import Dispatcher
 from interlock.coordinator.effects import Effects
+from interlock.coordinator.governing import Governing
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.journal import Journal, Staged
+from interlock.coordinator.launch_watch import LaunchWatch
 from interlock.coordinator.mail import Mail, NoMail
 from interlock.coordinator.records import Entry, SupervisorEvent, WentDown
 from interlock.coordinator.session import Session, answer_frame
@@ -29,7 +31,7 @@ from interlock.coordinator.states import Found, NoStates, States
 from interlock.coordinator.stopping_servers import end_servers
 from interlock.coordinator.take_up import take_up
 from interlock.coordinator.timer import Timer
-from interlock.coordinator.world import INBOX, REGISTRY, SUPERVISOR, State, World
+from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, State, World
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
@@ -67,6 +69,8 @@ class Supervisor:
         self.sessions: set[Session] = set()
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
         self.attendance = Attendance(self)
+        self.launches = LaunchWatch(self)
+        self.governing = Governing(self)
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
         self.dispatcher = Dispatcher(self)
@@ -93,6 +97,7 @@ class Supervisor:
         tasks.start_soon(self.dispatcher.run)
         self.recovery = await claim(self)
         self.attendance.begin()
+        self.governing.take_up()
         for key in dict.fromkeys([*self.world.resources, *self.config.resources]):
             take_up(self, key)
 
@@ -155,6 +160,8 @@ class Supervisor:
     def state_of(self, address: str) -> State:
         if address == REGISTRY:
             return self.world.registry
+        if address == GATE:
+            return self.world.gate
         if address.startswith(INBOX):
             return self.world.inbox(address.removeprefix(INBOX))
         return self.world.resource(address)
@@ -163,6 +170,7 @@ class Supervisor:
         """A resource that is heard of for the first time learns its definition first."""
         if key not in self.world.resources and not self.dispatcher.knows(key):
             self.define(key)
+            self.governing.renew(key)
 
     def heard(self, agent: str) -> None:
         """The agent did something under its name; tell the resources to which that matters."""
@@ -205,6 +213,10 @@ class Supervisor:
         """From now on that connection hears the news of the agent that it speaks for at once."""
         self.followers.setdefault(session.agent, set()).add(session)
         session.follows_as.add(session.agent)
+
+    def may_control(self, session: Session, agent: str) -> bool:
+        """The agent may set policies and grant. Args: session: that it speaks through."""
+        return RESOURCE_CONTROL in self.config.allowed.get(agent, ())
 
     def run_waits(self, request_id: str, session: Session) -> None:
         """From now on that connection hears what becomes of a `bus run`'s ticket."""
@@ -268,6 +280,8 @@ class Supervisor:
             "unread messages": sum(len(each.unread) for each in world.inboxes.values()),
             "read messages": sum(len(each.acked) for each in world.inboxes.values()),
             "message ids": len(world.ids),
+            "managed commands": len(world.gate.commands),
+            "launches known": self.launches.size(),
         }
 
     # --- straight helpers -------------------------------------------------------------------

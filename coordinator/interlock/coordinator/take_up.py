@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.coordinator.watching import watch_launch, watch_wrapper
+from interlock.coordinator.watching import watch_wrapper
 from interlock.protocol.registry import Registry
 from interlock.protocol.resource_commands import AgentGone, Resume
 from interlock.protocol.resource_state import Ticket
@@ -22,7 +22,7 @@ def take_up(supervisor: Supervisor, key: str) -> None:
             supervisor.effects.adopt(key, unit.name, unit.server)
     launches = {each.launch: each for unit in resource.units for each in unit.launches.values()}
     for launch in launches.values():  # one of which nobody knows the unit stands on all of them
-        watch_launch(supervisor, key, launch)
+        supervisor.launches.register(key, launch.launch, launch.keeper, launch.command)
     tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
     for ticket in tickets:
         supervisor.involve(ticket.agent, key)

@@ -6,10 +6,13 @@ from itertools import islice
 import msgspec
 
 from interlock.coordinator.records import CameUp, Copied, Entry, Rebuilt, Record, message_id
+from interlock.protocol import gate as gates
 from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
+from interlock.protocol.gate_commands import GateEvent
+from interlock.protocol.gate_state import Gate
 from interlock.protocol.inbox import Inbox, InboxEvent, Letter
 from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, INBOXES_MAX, RESOURCES_LIVE_MAX
 from interlock.protocol.names import COORDINATOR
@@ -18,14 +21,15 @@ from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
-from interlock.protocol.resource_state import Resource, Unit, UnitState
+from interlock.protocol.resource_state import Resource, Unit, UnitState, find_ticket
 
 REGISTRY = "registry"
+GATE = "gate"  # no resource has that address: a key has a slash
 SUPERVISOR = "supervisor"
 INBOX = "inbox/"
 ENTRIES_A_PIECE = 1_024  # of a snapshot: some milliseconds
 
-State = Resource | Registry | Inbox
+State = Resource | Registry | Inbox | Gate
 
 
 class World(msgspec.Struct):
@@ -33,6 +37,7 @@ class World(msgspec.Struct):
 
     Args:
         seq: number of the last event. index, hash, term: of the last record.
+        gate: policies, and every managed command that is not over.
         letters: number of the last message of the coordinator: that of its event, or one more than the one before.
         ids: recent message ids and the digest of what came with each.
         idle: keys of resources that nobody has or wants, the one that has been so longest first.
@@ -51,6 +56,7 @@ class World(msgspec.Struct):
     letters: int = 0
     bus: str = ""
     lost: str = ""
+    gate: Gate = Gate()
 
     @staticmethod
     def decode(raw: bytes) -> "World":
@@ -103,6 +109,8 @@ class World(msgspec.Struct):
             self._fold(entry)
         elif isinstance(state, Resource):
             self._keep(entry, state)
+        elif isinstance(state, Gate):
+            self.gate = state
         else:
             self._enrol(state)
 
@@ -130,6 +138,9 @@ class World(msgspec.Struct):
         if actor == REGISTRY:
             events: list[RegistryEvent] = [e for e in entry.events if isinstance(e, RegistryEvent)]
             self._enrol(fold(registries.evolve, self.registry, events))
+        elif actor == GATE:
+            words: list[GateEvent] = [e for e in entry.events if isinstance(e, GateEvent)]
+            self.gate = fold(gates.evolve, self.gate, words)
         elif actor.startswith(INBOX):
             agent = actor.removeprefix(INBOX)
             letters: list[InboxEvent] = [e for e in entry.events if isinstance(e, InboxEvent)]
@@ -148,7 +159,8 @@ class World(msgspec.Struct):
             self._keep(entry, fold(evolve_resource, self.resource(actor), facts))
 
     def launches(self) -> Iterator[str]:
-        """Every launch that some state still speaks of."""
+        """Every launch that some state still speaks of; one that several do comes more than once."""
+        yield from self.gate.commands
         for resource in self.resources.values():
             for unit in resource.units:
                 yield from unit.launches
@@ -187,6 +199,18 @@ class World(msgspec.Struct):
         if len(self.resources) > RESOURCES_LIVE_MAX and self.idle:
             gone = next(iter(self.idle))
             del self.idle[gone], self.resources[gone]
+
+
+def resource_of(world: World, request_id: str) -> str | None:
+    """The resource that has that ticket, or had it a while ago; those with a policy are looked through first."""
+    keys: dict[str, None] = dict.fromkeys((*world.gate.policies, *world.resources))
+    for key in keys:
+        resource = world.resources.get(key)
+        if resource is None:
+            continue
+        if find_ticket(resource, request_id) != (None, None) or request_id in resource.ended:
+            return key
+    return None
 
 
 _encoder = msgspec.json.Encoder(enc_hook=to_plain)

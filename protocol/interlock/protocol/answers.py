@@ -12,6 +12,7 @@ from interlock.protocol.messages import (
     Granted,
     Joined,
     Left,
+    PolicyIs,
     Queued,
     Refused,
     Released,
@@ -45,7 +46,9 @@ def format_answer(body: FromBus) -> str:
         case Cancelled(resource, _, _, why):
             return f"CANCELLED {resource}" + (f" {why}" if why else "")
         case Admitted(resource, _, fence):
-            return f"ADMITTED {resource} (fence {fence})"
+            return f"ADMITTED {resource} (fence {fence})" if resource else "ADMITTED"
+        case PolicyIs():
+            return _policy(body)
         case Joined(agent, _, bound_to, _, note, folder):
             bound = f"bound to {bound_to}" if bound_to else f"not bound{f': {note}' if note else ''}"
             return f"JOINED {agent} - {bound}" + (f"\nfolder: {folder}" if folder else "")
@@ -90,6 +93,10 @@ def _why_queued(queued: Queued) -> str:
             why = "the last owner's processes are being ended"
         case "grace":
             why = "the last owner was revoked, and has a moment to save what it needs"
+        case "controller":
+            why = "its controller has not granted it yet"
+        case "blocked":
+            why = "nobody has it"
         case _ if queued.holder:
             what = f' for "{one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
             left = f", said {_left(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
@@ -97,6 +104,14 @@ def _why_queued(queued: Queued) -> str:
         case _:
             why = "others are before you"
     return f"{why}{_sentence(queued.note)}; do not use, start or stop it; next: bus wait {queued.resource}"
+
+
+def _policy(policy: PolicyIs) -> str:
+    if not policy.controller:
+        return f"POLICY {policy.resource} epoch {policy.epoch} - none any more: the coordinator grants by itself"
+    who = f"{policy.controller} grants to {', '.join(policy.participants)}"
+    waits = f"; {len(policy.blockers)} of their commands run without it: it is granted once they have ended"
+    return f"POLICY {policy.resource} epoch {policy.epoch} - {who}{waits if policy.blockers else ''}"
 
 
 def _left(ms: int) -> str:

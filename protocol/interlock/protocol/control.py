@@ -439,5 +439,6 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Answer = (
     MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
-    | EvidenceReply | Covered | PoliciesReply | CommandsReply | CoordinateReply | ForgetReply | Progress | Verified | BackedUp | Health | Pong | GoingDown
+    | EvidenceReply | Covered | PoliciesReply | CommandsReply | CoordinateReply | ForgetReply | Progress | Verified
+    | BackedUp | Health | Pong | GoingDown
 )  # fmt: skip

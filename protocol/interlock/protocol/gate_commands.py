@@ -81,7 +81,16 @@ class RecoverCommand(msgspec.Struct, frozen=True):
     launch: str
 
 
-GateCommand = SetPolicy | ClearPolicy | AdmitCommand | CommandBegan | LeaderEnded | CommandGone | RecoverCommand
+class SyncGate(msgspec.Struct, frozen=True):
+    """Nothing but an answer, once all that came before it is decided and durable."""
+
+    id: str
+    sender: str
+
+
+GateCommand = (
+    SetPolicy | ClearPolicy | AdmitCommand | CommandBegan | LeaderEnded | CommandGone | RecoverCommand | SyncGate
+)  # fmt: skip
 
 
 # --- events -------------------------------------------------------------------------------

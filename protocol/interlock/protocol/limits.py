@@ -74,7 +74,11 @@ TAIL_RECORDS_A_READ = 32  # a follower reads so many, then lets others
 # --- the gate -----------------------------------------------------------------------------
 PARTICIPANTS_MAX = 256  # of one policy: every one of its commands is looked up among them
 POLICIES_MAX = 1_024  # each is an operator's word
+TICKETS_TOLD_MAX = 128  # waiting ones that a new policy's controller is told of at once; status shows all
 COMMANDS_MAX = 16_384  # managed at once: each is a process tree of this machine
+INSIDE_MAX = 64  # launches that one is started in: nobody nests commands deeper by hand
+HOLDS_MAX = 64  # resources of one command: all of them are asked, one after the other
+DIGEST_CHARACTERS_MAX = 128  # of a command: a SHA-512 in hex
 
 # --- state files --------------------------------------------------------------------------
 STATE_FILE_TICKETS_MAX = 100  # of a queue; the others are counted

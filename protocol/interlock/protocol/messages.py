@@ -22,6 +22,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
         attended: the program that asks attends it: its ticket, and the hold that comes of it, end with that process.
         process: the wrapper of a `bus run`, or the program that attends; when it is gone its ticket is too.
         under: fence of the `bus run` that this one was started in, so that it need not wait for itself.
+        ticket: id of the reservation that a `bus run` is to use, where its agent could use several.
     """
 
     resource: str
@@ -33,6 +34,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
     process: Identity | None = None
     under: int = 0
     attended: bool = False
+    ticket: str = ""
 
 
 class Release(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASE"):
@@ -132,7 +134,9 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, tag="QUEUED"):
 
     Args:
         state: why it is not yours: "held", "preparing" (for you), "preparing_other", "draining",
-            "grace" (after a revocation), "recovery_required", "free" (for one who is passed over until it is heard of).
+            "grace" (after a revocation), "recovery_required", "free" (for one who is passed over until it is heard of),
+            "controller" (it is free, and its controller has granted it to nobody), "blocked" (commands that began
+            without it must end first).
         holder: who has it. held_ms: since how long. holder_purpose: what for.
         holder_left_ms: until when the holder said to need it, from now; 0: nothing was said.
         note: what it waits for besides: a stranger on the port, an operator.

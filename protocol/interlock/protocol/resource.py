@@ -5,6 +5,7 @@ resource_giving.py     RELEASE and HANDOVER        resource_evolve.py   what eac
 resource_handover.py   who gets a free unit        resource_state.py    what there is
 resource_steps.py      which step when             resource_waiting.py  polls and claims
 resource_recovery.py   what a person confirms      resource_revoking.py what a person takes back
+resource_policy.py     what a controller chooses   resource_admission.py what may begin under a grant
 """
 
 from interlock.protocol.codes import Code
@@ -12,6 +13,7 @@ from interlock.protocol.definition import Definition, Kind
 from interlock.protocol.messages import (
     Cancel,
     Extend,
+    Grant,
     Handover,
     Release,
     Released,
@@ -20,12 +22,14 @@ from interlock.protocol.messages import (
     Revoked,
 )
 from interlock.protocol.outcome import Now, Outcome
+from interlock.protocol.resource_admission import admit
 from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
     Define,
     Doubt,
     Forget,
+    Govern,
     Heard,
     LaunchGone,
     LaunchUp,
@@ -62,8 +66,9 @@ from interlock.protocol.resource_handover import (
     step_result,
     stop_servers,
 )
+from interlock.protocol.resource_policy import govern, grant_ticket, tell_of_policy
 from interlock.protocol.resource_recovery import doubt, recover
-from interlock.protocol.resource_requests import admit, answer_request, cancel, extend, request, restart
+from interlock.protocol.resource_requests import answer_request, cancel, extend, request, restart
 from interlock.protocol.resource_revoking import revoke
 from interlock.protocol.resource_state import (
     Resource,
@@ -104,6 +109,8 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
             handover(draft, command, body)
         case Mail(body=Restart()):
             restart(draft, command)
+        case Mail(body=Grant() as body):
+            grant_ticket(draft, command, body)
         case Admit():
             admit(draft, command)
         case Heard(agent):
@@ -114,6 +121,8 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
             _wrapper_gone(draft, request_id)
         case Define(definition):
             _define(draft, definition)
+        case Govern():
+            govern(draft, command)
         case Forget():
             if draft.state.is_idle():
                 draft.event(Forgotten())
@@ -146,6 +155,7 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
     settle(draft, first)
     if isinstance(command, Mail) and isinstance(command.body, Request) and not draft.answered():
         answer_request(draft, command)
+    tell_of_policy(draft)
     return draft.outcome()
 
 
@@ -209,6 +219,6 @@ def _launch_gone_from(draft: Draft, unit: Unit, gone: LaunchGone) -> None:
         return
     if unit.state is UnitState.DRAINING:
         end_hold(draft, unit, unit.why, code=unit.code, tell=False)
-    elif unit.ticket.run:
+    elif unit.is_reservation() or draft.state.policy is not None:
         code = f"with code {gone.code}" if gone.code is not None else "before it began"
         release_hold(draft, unit, f"its command ended {code}")

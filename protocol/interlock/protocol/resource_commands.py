@@ -20,7 +20,7 @@ class Mail(msgspec.Struct, frozen=True):
         sent_ms: wall clock, only where the sender itself said when; 0 otherwise.
         called: what the agent called the resource.
         heir: incarnation of the agent that a HANDOVER names.
-        also: as whom the sender counts besides: agents of one process with it, and those whose commands it was started by.
+        also: as whom the sender counts besides: agents of one process with it, and those whose commands started it.
         may_control: the sender has the capability `resource.control`.
     """
 
@@ -41,6 +41,7 @@ class Admit(msgspec.Struct, frozen=True):
     Args:
         digest: of the exact command and directory; a reservation is bound to it by its first use.
         inside: launches that it is started in, outermost first.
+        also: as whom the sender counts besides, as of Mail.
     """
 
     sender: str
@@ -51,6 +52,7 @@ class Admit(msgspec.Struct, frozen=True):
     command: str
     digest: str = ""
     inside: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 class Heard(msgspec.Struct, frozen=True):

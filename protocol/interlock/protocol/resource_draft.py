@@ -6,7 +6,18 @@ from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, a
 from interlock.protocol.resource_commands import AbortStep, Order
 from interlock.protocol.resource_events import ResourceEvent, StepAborting, may_end
 from interlock.protocol.resource_evolve import evolve
-from interlock.protocol.resource_state import Resource, Step, StepKind, Ticket, Unit, UnitState, position
+from interlock.protocol.resource_state import (
+    Resource,
+    Step,
+    StepKind,
+    Ticket,
+    Unit,
+    UnitState,
+    position,
+    serves_itself,
+)
+
+BLOCKERS_NAMED = 3  # of those that must end first; bus ps shows all
 
 
 class Draft:
@@ -16,11 +27,11 @@ class Draft:
         asker: id of the message under decision; direct answers reply to it.
 
     `asked_for` is the ticket that the asker wants: what becomes of it is the direct answer too.
-    `given` is the unit that a HANDOVER gives to one who has not asked.
+    `given` is the unit that a HANDOVER gives to one who has not asked. `began` is the state that is decided on.
     """
 
     def __init__(self, resource: Resource, now: Now, asker: str = "") -> None:
-        self.state = resource
+        self.began = self.state = resource
         self.now = now
         self.asker = asker
         self.asked_for = asker
@@ -33,6 +44,10 @@ class Draft:
     def event(self, event: ResourceEvent) -> None:
         self.state = evolve(self.state, event)
         self._events.append(event)
+
+    def events(self) -> tuple[ResourceEvent, ...]:
+        """What has been decided so far."""
+        return tuple(self._events)
 
     def next_seq(self) -> int:
         """The number that the next event will have."""
@@ -55,6 +70,10 @@ class Draft:
         else:
             self._outbox.append(Send(ticket.agent, body, slot=f"{type(body).__name__}:{self.state.key}"))
 
+    def notify(self, agent: str, body: FromBus, slot: str) -> None:
+        """Put a message into the inbox of an agent that has no ticket here; of each slot the newest stays unread."""
+        self._outbox.append(Send(agent, body, slot=slot))
+
     def told(self, ticket: Ticket, body: type) -> bool:
         """This decision has told that ticket's agent, or its `bus run`, such a message already."""
         to, run = ticket.agent, ticket.request_id if ticket.run else ""
@@ -65,6 +84,10 @@ class Draft:
         """Take messages about this resource that no longer hold out of the inbox of a ticket's agent."""
         if not ticket.run:
             self._withdraw += [Withdraw(ticket.agent, f"{body.__name__}:{self.state.key}") for body in bodies]
+
+    def withdraw_slot(self, agent: str, slot: str) -> None:
+        """Take what `notify` put there out of an agent's inbox."""
+        self._withdraw.append(Withdraw(agent, slot))
 
     def order(self, order: Order) -> None:
         self._steps.append(order)
@@ -119,6 +142,8 @@ def queued(draft: Draft, ticket: Ticket) -> Queued:
     unit = min(state.units, key=lambda u: (order.index(u.state), u.since_ms))
     holder = unit.ticket
     why = "preparing_other" if unit.state is UnitState.PREPARING else str(unit.state)
+    if unit.state is UnitState.FREE and not serves_itself(state):
+        why = "blocked" if state.blockers else "controller"
     return Queued(
         resource=ticket.called,
         key=state.key,
@@ -129,8 +154,21 @@ def queued(draft: Draft, ticket: Ticket) -> Queued:
         held_ms=max(0, draft.now.at_ms - unit.since_ms) if unit.fence else 0,
         holder_purpose=holder.purpose if holder is not None else "",
         holder_left_ms=max(0, unit.until_ms - draft.now.at_ms) if unit.until_ms else 0,
-        note=_why_waiting(unit),
+        note="; ".join(filter(None, (_why_waiting(unit), _why_governed(state)))),
     )
+
+
+def blocking(state: Resource) -> str:
+    """Which commands must end before anybody is granted, in half a sentence."""
+    named, more = state.blockers[:BLOCKERS_NAMED], len(state.blockers) - BLOCKERS_NAMED
+    which = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return f"{which} began without it and must end first (bus ps)"
+
+
+def _why_governed(state: Resource) -> str:
+    """What decides besides: commands that must end, and the controller."""
+    chooses = f"{state.policy.controller} chooses who is next (epoch {state.epoch})" if state.policy is not None else ""
+    return "; ".join(filter(None, (blocking(state) if state.blockers else "", chooses)))
 
 
 def _why_waiting(unit: Unit) -> str:

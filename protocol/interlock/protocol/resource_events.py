@@ -148,6 +148,7 @@ class HoldGranted(msgspec.Struct, frozen=True, omit_defaults=True, tag="granted"
     claimed: bool = False
     carried: bool = False
     after_silence: bool = False
+    epoch: int = 0
 
 
 class Claimed(msgspec.Struct, frozen=True, tag="claimed"):
@@ -250,11 +251,14 @@ class PassedOver(msgspec.Struct, frozen=True, omit_defaults=True, tag="expired")
     grace: Deadline | None = None
 
 
-class Started(msgspec.Struct, frozen=True, tag="started"):
+class Started(msgspec.Struct, frozen=True, omit_defaults=True, tag="started"):
+    """`digest`: what the hold is bound to from now on; empty where it is, or need not be."""
+
     agent: str
     unit: str
     fence: int
     launch: Launch
+    digest: str = ""
 
 
 class Finished(msgspec.Struct, frozen=True, omit_defaults=True, tag="finished"):

@@ -21,6 +21,7 @@ from interlock.protocol.resource_events import (
     Draining,
     Finished,
     Forgotten,
+    Governed,
     Heard,
     HoldExtended,
     HoldGranted,
@@ -88,7 +89,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
         case TicketCancelled(agent, request_id, why, at_ms, remember):
             return _cancel(resource, agent, request_id, why, at_ms, remember)
 
-        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed, carried, after_silence):
+        case HoldGranted(agent, name, request_id, fence, at_ms, until, until_ms, claimed, carried, silence, epoch):
             unit = resource.unit(name)
             ticket = unit.ticket or resource.queue[request_id]
             if unit.ticket is None:
@@ -96,17 +97,17 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             assert ticket.request_id == request_id
             held = Unit(
                 name, UnitState.HELD, replace(ticket, misses=0) if claimed else ticket, fence, at_ms, at_ms,
-                until, until_ms, claimed, server=unit.server, carried=carried, after_silence=after_silence,
-                prepared=prepared_for(resource, replace(unit, ticket=ticket), True),
+                until, until_ms, claimed, server=unit.server, carried=carried, after_silence=silence,
+                prepared=prepared_for(resource, replace(unit, ticket=ticket), True), epoch=epoch,
             )  # fmt: skip
             resource = replace(resource, lost=resource.lost.without(agent))
             return _put(resource, held)
         case Claimed(_, name, _, at_ms):
             unit = resource.unit(name)
             assert unit.ticket is not None
-            return _set(
-                resource, unit, claimed=True, claim_at=None, confirmed_ms=at_ms, ticket=replace(unit.ticket, misses=0)
-            )
+            ticket = replace(unit.ticket, misses=0)
+            claim_at = unit.claim_at if unit.epoch else None  # what a controller gave is to be used, not only noticed
+            return _set(resource, unit, claimed=True, claim_at=claim_at, confirmed_ms=at_ms, ticket=ticket)
         case Heard(_, name, _, at_ms):
             return _set(resource, resource.unit(name), polls=0, polled=False, poll_at=None, confirmed_ms=at_ms)
         case HoldExtended(_, name, _, at_ms, purpose, until, until_ms):
@@ -126,8 +127,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             return _set(resource, unit, state=UnitState.DRAINING, why=why, code=code)
         case HoldReleased(agent, name, fence, why, at_ms):
             return _end_hold(resource, agent, name, fence, why, at_ms, released=True)
-        case HoldRevoked(agent, name, fence, why, at_ms, _, silent, grace):
-            return _end_hold(resource, agent, name, fence, why, at_ms, silent=silent, grace=grace)
+        case HoldRevoked(agent, name, fence, why, at_ms, code, silent, grace):
+            return _end_hold(resource, agent, name, fence, why, at_ms, code=code, silent=silent, grace=grace)
         case Drained(name):
             unit = resource.unit(name)
             return _put(resource, Unit(name, server=unit.server, prepared=unit.prepared, silent=unit.silent))
@@ -144,9 +145,10 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 for ticket in queue.absent():
                     queue = queue.replace(replace(ticket, overdue=True))
             return replace(resource, look_at=look_at, queue=queue)
-        case Started(_, name, _, launch):
+        case Started(_, name, _, launch, digest):
             unit = resource.unit(name)
-            return _set(resource, unit, launches={**unit.launches, launch.launch: launch})
+            launches = {**unit.launches, launch.launch: launch}
+            return _set(resource, unit, launches=launches, digest=digest or unit.digest)
         case Finished(_, name, _, launch):
             unit = resource.unit(name)
             return _set(resource, unit, launches=_without(unit.launches, launch))
@@ -223,6 +225,9 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             server = unit.server if unit.server is not None and unit.server.alive else None
             return _put(resource, Unit(name, server=server, prepared=unit.prepared))
 
+        case Governed(epoch, policy, blockers):
+            return replace(resource, epoch=epoch, policy=policy, blockers=blockers)
+
         case DefinitionPending(definition):
             return replace(resource, next_definition=definition)
         case Defined(definition):
@@ -290,8 +295,10 @@ def _cancel(
     return _end_ticket(resource, agent, request_id, why, at_ms)
 
 
-def _end_ticket(resource: Resource, agent: str, request_id: str, why: str, at_ms: int) -> Resource:
-    ended = resource.ended.put(request_id, Ended(agent, at_ms, why))
+def _end_ticket(
+    resource: Resource, agent: str, request_id: str, why: str, at_ms: int, fence: int = 0, code: str = ""
+) -> Resource:
+    ended = resource.ended.put(request_id, Ended(agent, at_ms, why, fence, code))
     return replace(resource, ended=ended.newest(ENDED_TICKETS_KEPT))
 
 
@@ -308,6 +315,7 @@ def _end_hold(
     why: str,
     at_ms: int,
     *,
+    code: str = "",
     silent: bool = False,
     released: bool = False,
     grace: Deadline | None = None,
@@ -316,7 +324,7 @@ def _end_hold(
     assert unit.ticket is not None
     assert unit.fence == fence
     assert not unit.launches
-    resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms)
+    resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms, fence, code)
     if not (unit.ticket.run and released):  # a bus run that came to its end has lost nothing
         resource = _lose(resource, agent, at_ms, why, fence)
     busy = UnitState.DRAINING if unit.step is not None or grace is not None else UnitState.FREE

@@ -24,6 +24,7 @@ from interlock.protocol.resource_events import (
     HoldGranted,
     PrepareFailed,
     RecoveryRequired,
+    Returned,
     StepDone,
     StepUndone,
     TicketCancelled,
@@ -38,6 +39,7 @@ from interlock.protocol.resource_state import (
     UnitState,
     first_grantable,
     is_preparing,
+    serves_itself,
 )
 from interlock.protocol.resource_steps import anew_kind, first_kind, may_run_again, next_kind, start_step
 from interlock.protocol.resource_waiting import arm
@@ -48,11 +50,8 @@ NEEDS_WORKTREE = "it runs from a worktree now: ask again from an existing absolu
 def settle(draft: Draft, first_before: str) -> None:
     """Grant what is free, arm what must be watched, tell whoever has become the first."""
     _redefine(draft)
-    while draft.state.next_definition is None and (ticket := first_grantable(draft.state)) is not None:
-        unit = _free_unit(draft, ticket)
-        if unit is None:
-            break
-        _begin(draft, unit, ticket)
+    while _serves(draft) and (ticket := first_grantable(draft.state)) is not None and serve(draft, ticket):
+        pass
     arm(draft)
     first = draft.state.queue.first()
     if not first or first in {first_before, draft.asked_for} or is_preparing(draft.state):
@@ -60,6 +59,17 @@ def settle(draft: Draft, first_before: str) -> None:
     ticket = draft.state.queue[first]
     if not draft.told(ticket, Queued):
         draft.tell(ticket, queued(draft, ticket))
+
+
+def serve(draft: Draft, ticket: Ticket) -> bool:
+    """Begin the hand-over to a ticket in the queue; False where no unit is free for it."""
+    unit = _free_unit(draft, ticket)
+    if unit is None:
+        return False
+    if ticket.absent:  # whoever chose it knows of it
+        draft.event(Returned(ticket.agent, ticket.request_id))
+    _begin(draft, unit, draft.state.queue[ticket.request_id])
+    return True
 
 
 def first_of(draft: Draft) -> str:
@@ -184,6 +194,7 @@ def grant(draft: Draft, unit: Unit, ticket: Ticket, *, carried: bool = False) ->
         HoldGranted(
             ticket.agent, unit.name, ticket.request_id, fence, draft.now.at_ms, until, until_ms,
             claimed=answered and not ticket.run, carried=carried, after_silence=unit.silent,
+            epoch=draft.state.epoch if draft.state.policy is not None else 0,
         )
     )  # fmt: skip
     message = granted(draft, draft.state.unit(unit.name))
@@ -214,6 +225,11 @@ def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "", r
 
 
 # --- straight helpers ---------------------------------------------------------------------
+def _serves(draft: Draft) -> bool:
+    """Whoever is first gets what is free: no controller chooses, and no other definition waits to count."""
+    return serves_itself(draft.state) and draft.state.next_definition is None
+
+
 def _stood(draft: Draft, unit: Unit) -> bool:
     """What is verified on a unit was there before its ticket's turn. Of servers it always was: a start looks itself."""
     if draft.state.definition.kind is Kind.SERVER:

@@ -8,8 +8,8 @@ from interlock.protocol.durations import format_age
 from interlock.protocol.grammar import quote
 from interlock.protocol.limits import QUEUE_TICKETS_MAX
 from interlock.protocol.messages import (
-    Admitted,
     Cancel,
+    Cancelled,
     Down,
     Extend,
     Extended,
@@ -17,21 +17,18 @@ from interlock.protocol.messages import (
     Request,
 )
 from interlock.protocol.resource_commands import (
-    Admit,
     Mail,
 )
 from interlock.protocol.resource_draft import Draft, arrival_of, declared, granted, queued
 from interlock.protocol.resource_events import (
     Amended,
-    Claimed,
     HoldExtended,
     Requested,
-    Started,
 )
 from interlock.protocol.resource_giving import refuse_not_holder, who_has
 from interlock.protocol.resource_handover import cancel_ticket
+from interlock.protocol.resource_policy import may_ask, reserved_for
 from interlock.protocol.resource_state import (
-    Launch,
     StepKind,
     Ticket,
     Unit,
@@ -40,11 +37,12 @@ from interlock.protocol.resource_state import (
     first_grantable,
     is_down,
     queued_of,
+    serves_itself,
     unit_of,
     why_down,
 )
 from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
-from interlock.protocol.resource_waiting import heard
+from interlock.protocol.resource_waiting import heard, release_hold
 
 
 def request(draft: Draft, mail: Mail, body: Request) -> None:
@@ -58,14 +56,10 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
     if known is not None:
         _repeat(draft, mail)
         return
-    held = unit_of(draft.state, mail.sender)
+    held, answered = _has(draft, mail, body)
     if held is not None:
         _request_again(draft, mail, body, held)
-        return
-    outer = next((u for u in draft.state.units if body.under and u.fence == body.under), None)
-    inside = body.run or body.attended
-    if outer is not None and outer.ticket is not None and outer.ticket.agent == mail.sender and inside:
-        _request_again(draft, mail, body, outer)  # a bus run, or a program, inside a bus run of the same agent
+    if held is not None or answered:
         return
     if draft.state.definition.kind is not Kind.LOCK and body.worktree == "-":
         why = f"{mail.called} runs from a worktree: name an existing absolute directory instead of '-'"
@@ -85,7 +79,9 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
             draft.event(Amended(mail.sender, amended))
         return
     if not body.queue and not _can_be_next(draft):
-        why = f"{who_has(draft)}; ask without --no-wait to get a place in the queue"
+        policy = draft.state.policy
+        busy = who_has(draft) if policy is None else f"{policy.controller} chooses who is next"
+        why = f"{busy}; ask without --no-wait to get a place in the queue"
         draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
         return
     if len(draft.state.queue) >= QUEUE_TICKETS_MAX:
@@ -104,6 +100,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         time_ms=body.time_ms,
         run=body.run,
         process=body.process,
+        also=mail.also,
     )
     draft.event(Requested(mail.sender, ticket))
 
@@ -185,7 +182,8 @@ def extend(draft: Draft, mail: Mail, body: Extend) -> None:
 
 
 def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
-    """CANCEL: out of the queue, or out of the preparing; never out of a hold."""
+    """CANCEL: out of the queue, or out of the preparing, or of what a controller gave and nothing has used; never out
+    of a hold."""
     if body.request_id:
         ticket, unit = find_ticket(draft.state, body.request_id)
     else:
@@ -194,6 +192,12 @@ def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
     if ticket is None or ticket.agent != mail.sender:
         why = f"you do not wait for {mail.called}"
         draft.refuse(mail.sender, Code.NOT_QUEUED, why, mail.called)
+    elif unit is not None and unit.is_reservation() and (unit.launches or unit.state is UnitState.DRAINING):
+        why = f"a command has been started under it: it ends with that, see bus status {mail.called}"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+    elif unit is not None and unit.state is UnitState.HELD and unit.epoch:
+        release_hold(draft, unit, "cancelled")
+        draft.answer(mail.sender, Cancelled(ticket.called, draft.state.key, ticket.request_id))
     elif unit is not None and unit.state is not UnitState.PREPARING:
         why = f"it is yours already: give it back with RELEASE {mail.called}"
         draft.refuse(mail.sender, Code.NOT_QUEUED, why, mail.called)
@@ -224,25 +228,32 @@ def restart(draft: Draft, mail: Mail) -> None:
         draft.answer(mail.sender, restarting)
 
 
-def admit(draft: Draft, admit: Admit) -> None:
-    """A command of `bus run` may begin, if its fence is the present hold's; it is on record before it does."""
-    unit = next((u for u in draft.state.units if u.fence == admit.fence and u.state is UnitState.HELD), None)
-    if unit is None or unit.ticket is None or unit.ticket.agent != admit.sender:
-        why = f"fence {admit.fence} is over: the command was not started"
-        draft.refuse(admit.sender, Code.STALE_FENCE, why)
-        return
-    if admit.launch in unit.launches:  # asked again: it is on record, and says so again
-        draft.answer(admit.sender, Admitted(unit.ticket.called, draft.state.key, unit.fence, admit.launch))
-        return
-    if not unit.claimed:
-        draft.event(Claimed(admit.sender, unit.name, unit.fence, draft.now.at_ms))
-    launch = Launch(admit.launch, admit.keeper, admit.command, draft.now.at_ms)
-    draft.event(Started(admit.sender, unit.name, unit.fence, launch))
-    draft.answer(admit.sender, Admitted(unit.ticket.called, draft.state.key, unit.fence, admit.launch))
-
-
 # --- straight helpers ---------------------------------------------------------------------
+def _has(draft: Draft, mail: Mail, body: Request) -> tuple[Unit | None, bool]:
+    """What a REQUEST goes under instead of waiting, if anything; or it may not ask at all, and that is answered."""
+    outer = next((u for u in draft.state.units if body.under and u.fence == body.under), None)
+    if outer is not None and not _is_inside(outer, mail, body):
+        outer = None
+    if draft.state.policy is None:
+        return unit_of(draft.state, mail.sender) or outer, False
+    if outer is not None:
+        return outer, False
+    if not may_ask(draft, mail):
+        return None, True
+    return reserved_for(draft, mail, body) if body.run else (unit_of(draft.state, mail.sender), False)
+
+
+def _is_inside(outer: Unit, mail: Mail, body: Request) -> bool:
+    """A `bus run`, or a program, inside a `bus run` of the same agent, or of one that it was started by."""
+    if outer.ticket is None:
+        return False
+    if outer.ticket.agent == mail.sender:
+        return body.run or body.attended
+    return body.run and outer.ticket.agent in mail.also
+
+
 def _can_be_next(draft: Draft) -> bool:
     """A newcomer would wait for nobody: a unit is free, and whoever stands in the queue is absent."""
     free = any(unit.state is UnitState.FREE and unit.step is None for unit in draft.state.units)
-    return free and first_grantable(draft.state) is None and draft.state.next_definition is None
+    able = serves_itself(draft.state) and draft.state.next_definition is None
+    return free and able and first_grantable(draft.state) is None

@@ -122,6 +122,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         carried: of the hold: its server ran before it. after_silence: it was given while the unit was `silent`.
         prepared: what the kind `command` has made of it.
         free_at: its last owner was revoked, and has until then to save what it needs of what runs there.
+        epoch: of the policy that the hold was granted under; 0: under none.
+        digest: of the command that a reservation was used for first; it is bound to that.
     """
 
     name: str
@@ -148,6 +150,12 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     after_silence: bool = False
     prepared: Prepared | None = None
     free_at: Deadline | None = None
+    epoch: int = 0
+    digest: str = ""
+
+    def is_reservation(self) -> bool:
+        """Its hold is for one command: it ends unless it is used soon, and with its last command."""
+        return self.ticket is not None and (self.ticket.run or bool(self.epoch))
 
     def is_in_grace(self) -> bool:
         """Nothing but its last owner's moment of grace is waited for."""
@@ -168,12 +176,17 @@ class Remains(msgspec.Struct, frozen=True, omit_defaults=True):
     launches: dict[str, Launch] = {}
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """How a ticket ended, to answer whoever sends its id again."""
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a ticket ended, to answer whoever sends its id again.
+
+    Args: fence: of its hold, if it had one. code: where it ended against its owner's will, if that has a code.
+    """
 
     agent: str
     at_ms: int
     why: str
+    fence: int = 0
+    code: str = ""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -220,8 +233,8 @@ class Resource(msgspec.Struct, frozen=True, omit_defaults=True):
         raise LookupError(f"{self.key} has no unit {name!r}")
 
     def is_idle(self) -> bool:
-        """Nobody owns, waits, runs or is in doubt: it can be put away."""
-        if self.queue:
+        """Nobody owns, waits, runs or is in doubt, and no policy stands: it can be put away."""
+        if self.queue or self.policy is not None or self.blockers:
             return False
         for unit in self.units:
             stands = unit.step is not None or unit.server is not None or unit.prepared is not None
@@ -270,6 +283,16 @@ def position(resource: Resource, request_id: str) -> int:
 
 def first_grantable(resource: Resource) -> Ticket | None:
     return resource.queue.first_present()
+
+
+def serves_itself(resource: Resource) -> bool:
+    """Who is first is granted, without anybody's word: no controller chooses, and nothing runs that must end first."""
+    return resource.policy is None and not resource.blockers
+
+
+def is_reserved_anew(resource: Resource, unit: Unit) -> bool:
+    """It was granted as one would be now: under the present policy, or under none where there is none."""
+    return unit.epoch == (resource.epoch if resource.policy is not None else 0)
 
 
 def is_preparing(resource: Resource) -> bool:

@@ -20,6 +20,7 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
         absent: did not notice its grant; passed over until it is heard of again.
         overdue: was absent when the absent were last looked at; at the next look its place ends.
         misses: grants in a row that it did not notice.
+        also: as whom its agent counted besides, when it asked.
     """
 
     request_id: str
@@ -36,3 +37,8 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
     absent: bool = False
     overdue: bool = False
     misses: int = 0
+    also: tuple[str, ...] = ()
+
+    def is_of(self, participants: tuple[str, ...]) -> bool:
+        """Whether one of them is who its agent counts as."""
+        return self.agent in participants or any(each in participants for each in self.also)

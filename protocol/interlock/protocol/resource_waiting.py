@@ -3,6 +3,9 @@
 Both exist only while somebody else waits. Being asked costs an owner nothing but an answer; nobody loses a
 resource because someone waits or because a record looks old.
 
+A reservation, which is for one command (of `bus run`, or given by a controller), is not asked: if no command is begun
+under it in its time it ends, whoever waits.
+
 Who did not notice its grant is absent: it keeps its place until it is heard of, and is passed over meanwhile. Of one
 that is bound to nothing nobody ever learns that it is gone: silent for `time_max`, its place ends. All absent tickets
 of a resource are looked at together, `time_max` apart; who was absent at two looks was so for all that time.
@@ -92,11 +95,11 @@ def arm(draft: Draft) -> None:
     for unit in draft.state.units:
         if unit.ticket is None or unit.state is not UnitState.HELD:
             continue
-        run, busy = unit.ticket.run, bool(unit.launches) or unit.step is not None
-        wants_poll = waited_for and unit.claimed and not run and not busy
-        wants_claim = not unit.claimed and not unit.launches and (run or (waited_for and unit.step is None))
+        reserved, busy = unit.is_reservation(), bool(unit.launches) or unit.step is not None
+        wants_poll = waited_for and unit.claimed and not reserved and not busy
+        wants_claim = not unit.launches if reserved else waited_for and not unit.claimed and not busy
         definition = draft.state.definition
-        claim_ms = definition.reservation_ms if run else definition.claim_ms
+        claim_ms = definition.reservation_ms if reserved else definition.claim_ms
         poll_at = (unit.poll_at or after(draft.now, definition.poll_ms)) if wants_poll else None
         claim_at = (unit.claim_at or after(draft.now, claim_ms)) if wants_claim else None
         if (poll_at, claim_at) != (unit.poll_at, unit.claim_at):
@@ -195,12 +198,12 @@ def _claim_due(draft: Draft, unit: Unit) -> None:
     ticket = unit.ticket
     assert ticket is not None
     definition = draft.state.definition
-    claim_ms = definition.reservation_ms if ticket.run else definition.claim_ms
+    claim_ms = definition.reservation_ms if unit.is_reservation() else definition.claim_ms
     if unit.claim_at.was_slept_through(draft.now, LATE_MS):
         draft.event(Armed(unit.name, unit.fence, unit.poll_at, after(draft.now, claim_ms)))
         return
     unnoticed = f"the grant was not used within {format_duration(claim_ms)}"
-    if ticket.run:
+    if unit.is_reservation():
         end_hold(draft, unit, unnoticed, code=Code.RESERVATION_EXPIRED)
         return
     why = f"{unnoticed} while others wait; your place is kept: bus wait {ticket.called}"
