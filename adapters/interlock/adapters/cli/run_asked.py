@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from interlock.adapters.cli.options import Failure
 
@@ -35,7 +36,13 @@ class Asked:
         if unavailable not in {"fail", "run"}:
             raise Failure(64, f"--if-unavailable {unavailable} is unknown: say fail or run")
         self.runs_anyway = unavailable == "run"
-        self.recognised = _is_a_build(self.words)
+        self.recognised = True  # until it is looked at
+
+    def look(self, builds: list[list[str]]) -> None:
+        """Whether it is a build. Args: builds: words that those begin with which only the configuration knows."""
+        from interlock.protocol.profiles import recognise
+
+        self.recognised = recognise(self.words, builds, folded=sys.platform == "darwin")
 
     def digest(self, directory: str) -> str:
         """Of the exact command and the directory: neither can hold a NUL, so no two have the same words."""
@@ -90,9 +97,3 @@ def _milliseconds(duration: str, what: str) -> int | None:
     if ms is None:
         raise Failure(64, f"{what} {duration!r} is no duration: write 30s, 10m or 1h30m")
     return ms
-
-
-def _is_a_build(words: list[str]) -> bool:
-    from interlock.protocol.profiles import recognise
-
-    return recognise(words)

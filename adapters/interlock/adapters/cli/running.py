@@ -50,6 +50,7 @@ def _run(asked: Asked, options: Options) -> int:
         with Connection(options, quiet_about=asked.resources[0] if asked.resources else "") as connection:
             connection.agent()
             _check_launches(connection)
+            asked.look(connection.welcome.get("builds", ()))
             return _under_tickets(connection, asked, directory, signals)
     except Told as told:
         return 128 + told.signum
@@ -190,8 +191,8 @@ class _Command:
     # --- what is said of it ---------------------------------------------------------------------
     def _report_start(self, leader: Frame) -> None:
         """Nobody waits for the answer."""
-        group = 0
-        with suppress(OSError):  # it has ended already
+        group = 0  # it has ended already
+        with suppress(OSError):
             group = os.getpgid(leader["pid"])
         body = {"type": "STARTED", "launch": self._launch, "leader": leader, "group": group}
         with suppress(Failure):
