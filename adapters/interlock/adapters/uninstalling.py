@@ -18,6 +18,7 @@ from interlock.adapters.launches import LAUNCH_NAME
 from interlock.adapters.paths import Home, is_of_a_home
 from interlock.adapters.process import probe
 from interlock.adapters.small_files import read_regular
+from interlock.adapters.tokens import is_token_file
 from interlock.coordinator.state_text import is_ours
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STATE_FILE_BYTES_MAX
@@ -28,6 +29,7 @@ FOLDERS = {  # in a home, made by the bus, and what it writes there
     "log": re.compile(rf"(supervisor|launchd)\.log(\.\d+)?|{LAUNCH_NAME.pattern}\.log"),
     "tmux": re.compile(r"[0-9a-f]{12}(\..*)?"),
     "shared-resources": re.compile(r"\.numbers|\.tmp-[0-9a-f]+"),  # and state files, which say so
+    "tokens": re.compile(r"\.known\.json|\.tmp-[0-9a-f]+"),  # and files that hold one, see tokens.py
     "inboxes": re.compile(r"(?!)"),  # each with what lies in it, see `_is_inbox`
 }
 
@@ -101,6 +103,8 @@ def _remove(entry: Path) -> bool:
         if entry.name == "inboxes" and _is_inbox(each):
             shutil.rmtree(each)
         elif not each.is_dir() and (FOLDERS[entry.name].fullmatch(each.name) or _is_state_file(each)):
+            each.unlink(missing_ok=True)
+        elif entry.name == "tokens" and is_token_file(str(each)):
             each.unlink(missing_ok=True)
     try:
         entry.rmdir()
