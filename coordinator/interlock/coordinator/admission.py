@@ -112,8 +112,9 @@ class Admission:
 
     async def _admit(self, session: Session, question: control.AdmitLaunch) -> FromBus:
         supervisor, agent, launch = self._supervisor, session.agent, question.launch
-        called = {self._names.resolve(each, session): each for each in question.holds}
-        holds = tuple(Hold(key, question.holds[called[key]]) for key in sorted(called))
+        said = question.holds or ({question.resource: question.fence} if question.resource else {})
+        called = {self._names.resolve(each, session): each for each in said}
+        holds = tuple(Hold(key, said[called[key]]) for key in sorted(called))
         program = one_line(question.command, COMMAND_CHARACTERS_MAX)
         also = counts_as(supervisor.world, session, agent, question.inside)
         command = Managed(

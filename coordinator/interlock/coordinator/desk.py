@@ -10,6 +10,7 @@ import msgspec
 from interlock.coordinator.admission import Admission
 from interlock.coordinator.authority import digest_of
 from interlock.coordinator.board import Board
+from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.forgetting import forget
 from interlock.coordinator.gate_desk import GateDesk
 from interlock.coordinator.identify import Found, identify
@@ -47,6 +48,7 @@ class Desk:
     """One per bus. Args: version, home: for PING. go_down: called once with whether servers stop too."""
 
     copy: Callable[[], Copy]  # where a backup goes
+    coordinating: Coordinating  # made by the router, through which its messages go
 
     def __init__(
         self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None],
@@ -200,6 +202,8 @@ class Desk:
                 say(self.admission.began(session, question))
             case control.ReportEnd():
                 return self._when_known(say, self.admission.ended(session, question))
+            case control.Coordinate(request):
+                return self._when_known(say, self.coordinating.answer(session, request))
             case control.SetController():
                 return self._when_known(say, self.gate.set_policy(session, question))
         return None

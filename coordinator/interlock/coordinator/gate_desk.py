@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from interlock.coordinator.naming import Names
+from interlock.coordinator.presence import presence_of
+from interlock.coordinator.views import reservations_of
 from interlock.coordinator.world import GATE
 from interlock.protocol import control
 from interlock.protocol.answers import one_line
@@ -17,6 +19,7 @@ from interlock.protocol.envelope import wire_time
 from interlock.protocol.gate import blockers_of
 from interlock.protocol.gate_commands import ClearPolicy, RecoverCommand, SetPolicy
 from interlock.protocol.gate_state import CommandState, Managed
+from interlock.protocol.identity import Presence
 from interlock.protocol.limits import RESOURCES_LIVE_MAX
 from interlock.protocol.messages import FromBus, PolicyIs, Refused, Released, Text
 from interlock.protocol.names import nearest
@@ -151,14 +154,29 @@ class GateDesk:
 
 def policy_view(supervisor: Supervisor, policy: Policy) -> dict[str, Any]:
     """A policy as status and `bus policy` show it: whose it is, and whether its controller is here."""
-    controller = supervisor.world.registry.agents.get(policy.controller)
-    gone = controller is None or controller.gone
+    presence = presence_of(supervisor, supervisor.world.registry.agents.get(policy.controller))
     return {
         "epoch": policy.epoch,
         "controller": policy.controller,
-        "controller_gone": gone,
+        "controller_gone": presence is Presence.GONE,
+        "controller_presence": str(presence),
         "participants": len(policy.participants),
         "profile": str(policy.profile),
+    }
+
+
+def governed_view(supervisor: Supervisor, key: str) -> dict[str, Any]:
+    """What `bus status` adds of the gate: the policy, what has to end before anything is granted, what is reserved."""
+    gate = supervisor.world.gate
+    policy = gate.policies.get(key)
+    blockers = [
+        {"launch": launch, "agent": gate.commands[launch].agent, "command": gate.commands[launch].command}
+        for launch in blockers_of(gate, key)
+    ]
+    return {
+        "policy": policy_view(supervisor, policy) if policy is not None else None,
+        "blockers": blockers,
+        "reservations": reservations_of(supervisor.world.resource(key)),
     }
 
 
@@ -175,6 +193,7 @@ def command_view(command: Managed, now_ms: int) -> dict[str, Any]:
         "holds": {hold.key: hold.fence for hold in command.holds},
         "blocks": list(command.blocks),
         "keeper_pid": command.keeper.pid,
+        "keeper": msgspec.to_builtins(command.keeper),
         "recognised": command.recognised,
     }
     if command.leader is not None:

@@ -113,6 +113,7 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
         epochs: key → epoch, as COVERED said. command: the program's name, without its arguments.
         digest: of the exact command and directory. directory: it is started in.
         recognised, inside: as COVER had them.
+        resource, fence: the one hold, as a `bus run` of an earlier version says it.
     """
 
     launch: str
@@ -124,6 +125,8 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
     directory: str = ""
     recognised: bool = False
     inside: tuple[str, ...] = ()
+    resource: str = ""
+    fence: int = 0
 
 
 class ReportStart(msgspec.Struct, frozen=True, tag="STARTED"):
