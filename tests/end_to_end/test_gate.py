@@ -159,7 +159,7 @@ def test_without_a_supervisor_it_runs_only_where_that_is_said(bus: Bus, home: Ho
     # then
     assert (done.code, done.out) == (125, ""), done
     # when
-    done = bus("run", "--if-unavailable", "run", *words, agent="A")
+    done = bus.start("run", "--if-unavailable", "run", *words, agent="A").end()
     # then
     assert (done.code, done.out) == (6, "ran\n"), done
     assert "sh runs all the same, and no bus knows of it" in done.err

@@ -96,7 +96,6 @@ class Board:
                     "why": agent.why,
                     "holds": holds,
                     "waits_for": waits_for,
-                    "state": "waiting_resource" if waits_for else "",
                     "unread": len(world.inbox(agent.name).unread),
                 }
             )

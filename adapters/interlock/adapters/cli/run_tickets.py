@@ -207,7 +207,7 @@ class Tickets:
     def _came_to_me(self, want: Want) -> bool:
         """The agent's own request was granted while its `bus run` waited: that would wait for itself."""
         body = self._connection.ask("supervisor", body={"type": "CHECK", "resource": want.called})["body"]
-        return bool(body.get("type") == "GRANTED")
+        return body.get("type") == "GRANTED" and not body.get("shared")  # that would be another bus run of it
 
     def _say(self, frame: Frame) -> None:
         line = "waiting: " + frame["text"].partition("; do not use")[0]
