@@ -298,8 +298,11 @@ def test_a_keeper_that_was_killed_makes_it_wait_for_a_person_who_sees_the_whole_
     kill(command["keeper_pid"])
     run.err.until("was ended from outside")
     log.until("command_in_doubt", agent="A")
-    # then
+    # then it holds, what lives of it is its own, and what is said of it has no argument of it
     assert bus.status(KEY)["state"] == "recovery_required"
+    (command,) = under_way(bus)
+    assert (command["state"], command["processes"]) == ("recovery_required", [{"pid": pid, "program": "sh"}])
+    assert not [door for door in (("status",), ("ps",), ("tail",)) if str(first.path) in bus(*door).out]
     assert bus("run", "--resource", KEY, "--wait", "0", "--", "true", agent="B").code == 124
     shown = bus("recover", launch)
     assert shown.code == 75

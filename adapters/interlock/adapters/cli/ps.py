@@ -39,6 +39,10 @@ def _show(commands: list[dict[str, Any]], root: str) -> int:
     for each in commands:
         each["processes"] = [member._asdict() for member in look.below(_keeper(each))]
     left = [each._asdict() for each in look.left_behind(root, {each["keeper_pid"] for each in commands})]
+    on_record = {each["launch"]: each["processes"] for each in commands}
+    for each in [each for each in left if each["launch"] in on_record]:  # its keeper was killed: it holds all the same
+        on_record[each["launch"]].append({"pid": each["pid"], "program": each["program"]})
+        left.remove(each)
     if Given.options.json:
         say_json({"commands": commands, "left": left})
         return 0
