@@ -6,6 +6,7 @@ from scripts.benching.bench import Bench
 from scripts.benching.result import Row
 from scripts.benching.rows import (
     at_rest,
+    gated_command,
     growth,
     kill,
     latency,
@@ -23,6 +24,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "server": server_handover.measure,
     "kill": kill.measure,
     "send": whole_process.measure,
+    "run": gated_command.measure,
     "growth": growth.measure,
     "restart": restart.measure,
     "rest": at_rest.measure,

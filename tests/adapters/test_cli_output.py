@@ -34,7 +34,7 @@ ONE_OBJECT = {
     "restart of a lock": ["restart", "machine/json"],
     "logs of a lock": ["logs", "machine/json"],
     "recover": ["recover", "flat"],
-    "run without a resource": ["run", "--", "true"],
+    "run without a command": ["run", "--resource", "machine/json"],
     "release": ["release", "machine/json"],
     "cancel of nothing": ["cancel", "machine/json"],
 }

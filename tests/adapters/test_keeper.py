@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.adapters.launching import PATIENCE_S, STUBBORN, Launch, all_gone, known, launched, lines
 from tests.polling import until_true
 
-from interlock.adapters import launches
+from interlock.adapters import keeper_start, launches
 from interlock.adapters.launches import (
     Ended,
     Gone,
@@ -436,7 +436,7 @@ async def test_a_result_file_is_never_written_through_a_link(tmp_path: Path) -> 
 async def test_a_keeper_that_does_not_come_up_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mute = tmp_path / "mute.py"
     mute.write_text("import time\ntime.sleep(600)\n")
-    monkeypatch.setattr(launches, "KEEPER", mute)
+    monkeypatch.setattr(keeper_start, "KEEPER", str(mute))
     monkeypatch.setattr(launches, "UP_TIMEOUT_S", 0.05)
     with pytest.raises(LaunchFailed, match="was not up within"):
         async with launched(tmp_path, "true"):
@@ -464,7 +464,7 @@ async def test_a_record_that_cannot_be_written_executes_nothing(tmp_path: Path) 
         f"opened = os.open\n"
         f"os.open = lambda path, flags, *rest, **more: opened(path, flags & ~(os.O_CREAT | os.O_EXCL), *rest, **more)\n"
         f"sys.argv = ['keeper', '{theirs.fileno()}']\n"
-        f"runpy.run_path({str(launches.KEEPER)!r}, run_name='__main__')\n"
+        f"runpy.run_path({keeper_start.KEEPER!r}, run_name='__main__')\n"
     )
     with ours, theirs:
         process = await anyio.run_process([sys.executable, "-c", code], pass_fds=(theirs.fileno(),), check=False)
@@ -493,3 +493,26 @@ def test_a_server_gets_nothing_of_an_agent_and_all_of_its_own() -> None:
     environment = server_environment(base, {"BUS_FENCE": "7"})
 
     assert environment == {"PATH": "/bin", "LC_ALL": "C", "BUS_FENCE": "7"}
+
+
+async def test_what_the_command_was_given_beside_its_streams_is_let_go_once_it_runs(tmp_path: Path) -> None:
+    """A pipe of the caller's is the command's: whoever reads it waits for the command, not for its keeper."""
+    reading, writing = os.pipe()
+    program = f"import os, sys; os.write({writing}, b'x'); os.close({writing}); sys.stdin.read()"
+    ours, theirs = socket.socketpair()
+    result = tmp_path / "launch.jsonl"
+    spec = {"argv": [sys.executable, "-c", program], "cwd": "/", "env": {}, "result": str(result), "launch": "x"}
+    ours.sendall(json.dumps(spec | {"stop_timeout_ms": 1, "attached": False}).encode() + b"\nGO\n")
+    words = [*keeper_start.keeper_command(), str(theirs.fileno())]
+    process = await anyio.open_process(words, stdout=None, stderr=None, pass_fds=(theirs.fileno(), writing))
+    os.close(writing)
+    with ours, theirs, os.fdopen(reading, "rb") as pipe:
+        # when the command has closed it, and lives: then nobody else has it
+        assert await anyio.to_thread.run_sync(pipe.read) == b"x"
+        assert process.returncode is None
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        assert await process.wait() == 0
+    # and a person finds what was executed in the report
+    found = read_result(result)
+    assert (found.argv, found.cwd) == ((sys.executable, "-c", program), "/")

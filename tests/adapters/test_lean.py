@@ -4,12 +4,13 @@ import contextlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock.adapters import lean
-from interlock.adapters.launches import KEEPER
+from interlock.adapters.keeper_start import KEEPER
 
 VALUES: list[Any] = [
     None, True, False, 0, -1, 2**70, 0.5, 1e300, "", "é 漢 😀 \ud800 \x00 \x1b \" \\ \u2028", [], {}, [[], {}],
@@ -64,7 +65,7 @@ def test_the_keeper_imports_nothing_dear() -> None:
     """It is on the way of each hand-over and each `bus run`: what it imports is what they wait for."""
     program = (
         "import os, sys; before = set(sys.modules)\n"
-        f"sys.path.append({str(KEEPER.parents[3])!r}); import interlock.adapters.keeper.keeper\n"
+        f"sys.path.append({str(Path(KEEPER).parents[3])!r}); import interlock.adapters.keeper.keeper\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)

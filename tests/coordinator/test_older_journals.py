@@ -38,7 +38,7 @@ def without_numbers(world: World) -> World:
     inboxes = {}
     for name, inbox in world.inboxes.items():
         unread = Letters(msgspec.structs.replace(letter, seq=0) for letter in inbox.unread.values())
-        inboxes[name] = msgspec.structs.replace(inbox, unread=unread)
+        inboxes[name] = msgspec.structs.replace(inbox, unread=unread, last=0)
     return msgspec.structs.replace(world, letters=0, inboxes=inboxes)
 
 

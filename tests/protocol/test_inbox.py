@@ -3,6 +3,8 @@
 # ruff: noqa: E501 - a table is read across, one row a rule
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from interlock.protocol.inbox import (
     Ack,
@@ -18,6 +20,7 @@ from interlock.protocol.inbox import (
     decide,
     evolve,
     put,
+    since,
     state_of,
     withdraw,
 )
@@ -97,3 +100,30 @@ def test_read_messages_are_kept_up_to_a_bound_the_newest_of_them() -> None:
         inbox = fold(evolve, inbox, [MessageAcked("ann", (str(n),), n)])
     assert len(inbox.acked) == ACKED_KEPT
     assert next(iter(inbox.acked)) == "5"
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["", "a", "b"]), st.integers(0, 3)), max_size=30))
+def test_whoever_reads_on_from_a_number_misses_nothing_and_gets_nothing_twice(
+    moves: list[tuple[int, str, int]],
+) -> None:
+    """Whatever numbers letters come with, and whenever one is read, replaced or looked at."""
+    inbox, cursor = EMPTY, 0
+    got: list[str] = []
+    for number, (seq, slot, read) in enumerate(moves):
+        inbox = put(inbox, Letter(f"m{number}", "bob", 1_000, Text("x"), slot, seq=seq))
+        if read == 1:
+            inbox = evolve(inbox, MessageAcked("ann", (f"m{number}",), 2_000))
+        if read < 2:  # it looks, and nothing that it has not had yet was withdrawn meanwhile
+            found = since(inbox, cursor)
+            assert [each.seq for each in found] == sorted({each.seq for each in found})
+            kept = {each.id for each in (*inbox.unread.values(), *inbox.acked.values())}
+            assert {each.id for each in found} == kept - set(got)
+            got += [each.id for each in found]
+            cursor = max([cursor, *(each.seq for each in found)])
+    assert len(got) == len(set(got))
+
+
+def test_an_inbox_of_an_earlier_version_goes_on_above_what_it_has() -> None:
+    old = Inbox("ann", Letters([Letter("m1", "bob", 1_000, Text("x"), seq=40)]))
+    new = put(old, Letter("m2", "bob", 1_000, Text("y"), seq=38))
+    assert [each.id for each in since(new, 40)] == ["m2"]

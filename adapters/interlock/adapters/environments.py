@@ -1,6 +1,5 @@
-"""Environments: what a keeper, a server and a supervisor start with. Nothing of whoever happened to cause the start."""
+"""Environments: what a server and a supervisor start with. Nothing of whoever happened to cause the start."""
 
-import os
 from collections.abc import Mapping
 
 KEPT_NAMES = frozenset(  # what a program of this user needs, whoever's command happened to start the supervisor
@@ -8,11 +7,6 @@ KEPT_NAMES = frozenset(  # what a program of this user needs, whoever's command 
      "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
 )  # fmt: skip
 KEPT_PREFIXES = ("LC_", "XDG_")
-
-
-def keeper_environment() -> dict[str, str]:
-    """What a keeper starts with: enough for the interpreter, nothing of a caller's."""
-    return {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
 
 
 def server_environment(base: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:

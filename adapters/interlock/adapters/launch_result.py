@@ -34,8 +34,14 @@ class NotStarted(msgspec.Struct, frozen=True, tag_field="event", tag="not_starte
     error: str = ""
 
 
-class Went(msgspec.Struct, frozen=True, tag_field="event", tag="go"):
-    """From here on the command may have been executed; stands in the result file only."""
+class Went(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="go"):
+    """From here on the command may have been executed; stands in the result file only.
+
+    Args: argv, cwd: the whole command and its directory, for a person; older keepers did not say them.
+    """
+
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
 
 
 class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
@@ -98,6 +104,7 @@ class LaunchResult(msgspec.Struct, frozen=True):
         spared: daemons of the tree that were left running, as the configuration says.
         resource: the key of what the launch was for; empty where that was not said.
         unit: the name of its unit; None where that was not said.
+        argv, cwd: what was executed and where; it may hold secrets, and is for the eyes of a person alone.
     """
 
     went: bool = False
@@ -113,6 +120,8 @@ class LaunchResult(msgspec.Struct, frozen=True):
     spared: tuple[Spared, ...] = ()
     resource: str = ""
     unit: str | None = None
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
 
 
 def decode(line: bytes) -> KeeperEvent | None:
@@ -145,8 +154,8 @@ def read_result(path: Path) -> LaunchResult:
                 )
             case NotStarted():
                 result = msgspec.structs.replace(result, not_started=True)
-            case Went():
-                result = msgspec.structs.replace(result, went=True)
+            case Went(argv, cwd):
+                result = msgspec.structs.replace(result, went=True, argv=argv, cwd=cwd)
             case Started(leader=leader):
                 result = msgspec.structs.replace(result, went=True, leader=leader)
             case Ended(code=code, signal=signum):

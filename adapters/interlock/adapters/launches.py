@@ -9,20 +9,18 @@ What this module never does: run a command itself, or stop a tree other than by 
 """
 
 import json
-import os
 import re
 import secrets
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Protocol, TypeAlias
 
 import anyio
 import msgspec
 
-from interlock.adapters.environments import keeper_environment, server_environment
+from interlock.adapters.environments import server_environment
+from interlock.adapters.keeper_start import keeper_command, keeper_environment, portable
 from interlock.adapters.launch_result import (
     Ended,
     Gone,
@@ -39,7 +37,6 @@ from interlock.adapters.process import identify, wait_gone
 from interlock.adapters.stopping import Stopped, stop_tree
 from interlock.protocol.identity import Identity
 
-KEEPER = Path(__file__).with_name("keeper") / "__main__.py"
 UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
 LAUNCH_NAME = re.compile(r".+-\d+-[0-9a-f]{6}")  # what `new_launch` makes
 LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
@@ -214,7 +211,7 @@ class Keeper:
     async def _open(self, spec: LaunchSpec) -> None:
         """Hand over the spec and await `up`."""
         try:
-            await self._send(json.dumps(_portable(msgspec.to_builtins(spec))).encode() + b"\n")
+            await self._send(json.dumps(portable(msgspec.to_builtins(spec))).encode() + b"\n")
         except OSError as error:
             raise LaunchFailed(f"the keeper of launch {spec.launch} died at once") from error
         match await self._next():
@@ -310,15 +307,6 @@ async def open_keeper(spec: LaunchSpec, process: Child, control: socket.socket) 
     return keeper
 
 
-def _portable(value: Any) -> Any:
-    """The same text for an interpreter whose file names are UTF-8, whatever ours are; arbitrary bytes survive."""
-    if isinstance(value, str):
-        return os.fsencode(value).decode("utf-8", "surrogateescape")
-    if isinstance(value, dict):
-        return {_portable(name): _portable(inner) for name, inner in value.items()}
-    return [_portable(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
 def _spawn(
     control: int, stdin: Stream, stdout: Stream, stderr: Stream, new_session: bool, umask: int
 ) -> subprocess.Popen[bytes]:
@@ -334,8 +322,3 @@ def _spawn(
         start_new_session=new_session,
         umask=umask,
     )
-
-
-def keeper_command() -> list[str]:
-    """The keeper's command line, without the number of its control socket."""
-    return [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER)]

@@ -77,7 +77,7 @@ def judge(keeper: Identity, result: Path, mark: str) -> Stopped | None:
 
 def spared_sentence(left: LaunchResult) -> str:
     """What was left running because the configuration spares it, to be put behind a sentence; "" where nothing was."""
-    named = ", ".join(f"{each.command or 'a daemon'} (pid {each.pid})" for each in left.spared[:EVIDENCE_MAX])
+    named = ", ".join(f"{_program(each.command) or 'a daemon'} (pid {each.pid})" for each in left.spared[:EVIDENCE_MAX])
     more = f" and {len(left.spared) - EVIDENCE_MAX} more" if len(left.spared) > EVIDENCE_MAX else ""
     return f"; left running, as [bus] spare says: {named}{more}" if named else ""
 
@@ -93,5 +93,10 @@ def _evidence(mark: str) -> str:
 
 
 def _describe(seen: Fact) -> str:
-    command = " ".join(seen.command) or seen.name
-    return f"pid {seen.pid} ({command[:120]}, start ticks {seen.identity.start_ticks})"
+    program = _program(seen.command[0]) if seen.command else seen.name
+    return f"pid {seen.pid} ({program}, start ticks {seen.identity.start_ticks})"
+
+
+def _program(command: str) -> str:
+    """Its name alone: arguments may hold secrets, and this goes on record and before everybody's eyes."""
+    return os.path.basename(command.split(" ", 1)[0])[:120]

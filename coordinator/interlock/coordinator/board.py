@@ -14,6 +14,7 @@ from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Deliver, Letter, state_of
+from interlock.protocol.inbox import since as letters_since
 from interlock.protocol.limits import INBOX_BYTES_A_CALL, INBOX_MESSAGES_A_CALL
 from interlock.protocol.messages import Refused, Text
 
@@ -35,24 +36,26 @@ class Board:
         lines = [views.summary_line(self._tickets.resource(key), name, now_ms) for key, name in shown]
         return Text("\n".join(lines) or "no resource is declared or in use")
 
-    def inbox(self, agent: str, last: int) -> control.InboxReply:
-        """An agent's unread letters, as many as an answer holds; `last`: so many of any, read or not."""
+    def inbox(self, agent: str, last: int, since: int = -1) -> control.InboxReply:
+        """An agent's unread letters, as many as an answer holds; `last`: so many of any, read or not.
+
+        Args: since: instead, those that came after the letter of this number, read or not.
+        """
         inbox, now_ms = self._supervisor.world.inbox(agent), self._supervisor.clock.wall_ms()
         if last:
             letters = sorted([*inbox.acked.values(), *inbox.unread.values()], key=lambda each: each.at_ms)[-last:]
             return control.InboxReply(tuple(views.letter_view(each, now_ms) for each in letters))
         shown: list[Letter] = []
         size = 0
-        for letter in inbox.unread.values():
+        letters = list(inbox.unread.values()) if since < 0 else letters_since(inbox, since)
+        for letter in letters:
             size += len(format_answer(letter.body).encode("utf-8", "replace"))
             if shown and (len(shown) == INBOX_MESSAGES_A_CALL or size > INBOX_BYTES_A_CALL):
                 break
             shown.append(letter)
-        if any(not letter.delivered for letter in shown):
+        if any(not letter.delivered and not letter.acked_ms for letter in shown):
             self._supervisor.tell(INBOX + agent, Deliver(tuple(letter.id for letter in shown)))
-        return control.InboxReply(
-            tuple(views.letter_view(each, now_ms) for each in shown), len(inbox.unread) - len(shown)
-        )
+        return control.InboxReply(tuple(views.letter_view(each, now_ms) for each in shown), len(letters) - len(shown))
 
     def receipt(self, id_: str) -> control.ReceiptReply | Refused:
         """What became of a message to an agent. Args: id_: of the message."""

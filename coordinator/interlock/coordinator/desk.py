@@ -185,8 +185,8 @@ class Desk:
                 say(Left(session.agent, "its life does not hang on this connection"))
             case control.LeaveBus():
                 return self._leave(session, message_id)
-            case control.ReadInbox(last):
-                say(self.board.inbox(session.agent, last))
+            case control.ReadInbox(last, since):
+                say(self.board.inbox(session.agent, last, since))
             case control.AckMessages(ids):
                 self._supervisor.heard(session.agent)
                 return self._ask(session, message_id, INBOX + session.agent, lambda id_: Ack(ids, id_))

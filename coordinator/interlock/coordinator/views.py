@@ -131,6 +131,7 @@ def standing(world: World, agent: str, keys: list[str]) -> tuple[list[str], list
 def letter_view(letter: Letter, now_ms: int) -> dict[str, Any]:
     """A message as `bus inbox --json` shows it."""
     view: dict[str, Any] = {
+        "seq": letter.seq,
         "id": letter.id,
         "from": letter.sender,
         "at": wire_time(letter.at_ms),

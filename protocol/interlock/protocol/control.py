@@ -41,9 +41,13 @@ class AskMe(msgspec.Struct, frozen=True, tag="ME"):
 
 
 class ReadInbox(msgspec.Struct, frozen=True, omit_defaults=True, tag="INBOX"):
-    """Unread messages, oldest first; `last` N: the newest N, read ones too. Nothing is acked by reading."""
+    """Unread messages, oldest first; `last` N: the newest N, read ones too. Nothing is acked by reading.
+
+    Args: since: the number of a message: those that came after it, read ones too, oldest first; -1: what is unread.
+    """
 
     last: int = 0
+    since: int = -1
 
 
 class AckMessages(msgspec.Struct, frozen=True, tag="ACK"):

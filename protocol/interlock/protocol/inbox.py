@@ -20,11 +20,15 @@ replace = msgspec.structs.replace
 
 
 class Inbox(msgspec.Struct, frozen=True):
-    """`unread` in order of arrival; `acked` the last few that were read."""
+    """`unread` in order of arrival; `acked` the last few that were read.
+
+    Args: last: number of the letter that came last: each has a greater one than all before it, so it is a cursor.
+    """
 
     agent: str
     unread: Letters = Letters()
     acked: Table[str, Letter] = EMPTY
+    last: int = 0
 
     def find(self, id_: str) -> Letter | None:
         return self.unread.get(id_) or self.acked.get(id_)
@@ -121,8 +125,13 @@ def evolve(inbox: Inbox, event: InboxEvent) -> Inbox:
 
 
 def put(inbox: Inbox, letter: Letter) -> Inbox:
-    """Take a letter in; an unread one in the same slot makes room for it."""
-    return replace(inbox, unread=inbox.unread.put(letter))
+    """Take a letter in; an unread one in the same slot makes room for it.
+
+    What agents write is numbered as the log is, and the coordinator's letters may be ahead of that: whoever reads on
+    from a number would miss a letter that came later with a smaller one.
+    """
+    number = max(letter.seq, (inbox.last or _greatest(inbox)) + 1)
+    return replace(inbox, unread=inbox.unread.put(replace(letter, seq=number)), last=number)
 
 
 def withdraw(inbox: Inbox, slot: str) -> Inbox:
@@ -133,3 +142,14 @@ def withdraw(inbox: Inbox, slot: str) -> Inbox:
 
 def state_of(letter: Letter) -> str:
     return "acked" if letter.acked_ms else "delivered" if letter.delivered else "queued"
+
+
+def since(inbox: Inbox, number: int) -> list[Letter]:
+    """The letters that came after the one of that number and are kept, read or not, in the order in which they came."""
+    both = [*inbox.acked.values(), *inbox.unread.values()]
+    return sorted((letter for letter in both if letter.seq > number), key=lambda letter: letter.seq)
+
+
+def _greatest(inbox: Inbox) -> int:
+    """Of an inbox that a snapshot of an earlier version had, which did not keep its last number."""
+    return max((letter.seq for letter in (*inbox.acked.values(), *inbox.unread.values())), default=0)

@@ -16,7 +16,7 @@ def command() -> int:
         rows = [
             [
                 each["agent"],
-                each["presence"],
+                each["presence"] + (f", {each['state']}" if each.get("state") else ""),
                 each["bound_to"] or "-",
                 ", ".join(each["holds"]) or "-",
                 ", ".join(each["waits_for"]) or "-",

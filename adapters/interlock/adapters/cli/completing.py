@@ -17,7 +17,7 @@ ANSWER_S = 0.5  # a person waits with a finger on the key
 REPLY_BYTES_MAX = 16 * 1024 * 1024
 RESOURCE_VERBS = frozenset(
     ("request", "wait", "check", "release", "extend", "cancel", "restart", "attach", "logs", "status", "revoke",
-     "recover")
+     "recover", "policy")
 )  # fmt: skip
 COMMON = {
     "--as": "who you are", "--home": "the bus's home", "--json": "print JSON", "--help": "what it takes",

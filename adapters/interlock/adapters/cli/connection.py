@@ -47,6 +47,7 @@ class Connection:
         self._notices = notices
         self._quiet_about = quiet_about
         self._shown: list[str] = []
+        self.news: list[Frame] | None = None  # where somebody looks at it: what came while an answer was waited for
         self._socket: _socket.socket | Relay | None = None
         self._buffer = b""
 
@@ -144,6 +145,8 @@ class Connection:
                 for note in frame.get("notes", ()):
                     say_err(note)
                 return frame
+            if self.news is not None and "reply_to" not in frame:
+                self.news.append(frame)
 
     def receive(self, timeout_s: float | None) -> Frame:
         """The next frame; an empty one where none came in time. Raises Lost."""

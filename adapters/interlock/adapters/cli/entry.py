@@ -1,6 +1,7 @@
 """The command's front door: what agents call at every turn goes the short way, everything else through typer.
 
 bus send | inbox | ack ──▶ short.py        standard library only, one round trip
+bus run                ──▶ running.py      likewise, for commands of some milliseconds
 bus …                  ──▶ app.py          typer owns --help, completion and every other verb
 """
 
@@ -11,6 +12,7 @@ from interlock.adapters.cli import options
 from interlock.adapters.cli.options import Failure, NoOutput
 
 SHORT = {"send", "inbox", "ack"}
+HELP = {"--help", "-h"}
 
 
 def main() -> int:
@@ -44,7 +46,11 @@ def _run(words: list[str]) -> int:
 
         return completing.run(words[1:])
     given, rest = options.take_options(words)
-    if rest and rest[0] in SHORT and not {"--help", "-h"} & set(rest[:2]):
+    if rest[:1] == ["run"] and not HELP & set(rest[1:2]):
+        from interlock.adapters.cli import running
+
+        return running.run(rest[1:], given)
+    if rest and rest[0] in SHORT and not HELP & set(rest[:2]):
         from interlock.adapters.cli import short
 
         return short.run(rest[0], rest[1:], given)

@@ -20,7 +20,7 @@ MESSAGE_BYTES_MAX = 64 * 1024  # the same as the supervisor's; read no more than
 COUNTED_BYTES_MAX = 64 * 1024 * 1024  # a longer one is not read to its end to say how long it is
 USAGE = {
     "send": "bus send TO MESSAGE… [--wait D] [--request-id ID] [--reply-to ID], or --stdin or --file F for MESSAGE",
-    "inbox": "bus inbox [--wait D] [--peek] [--last N]",
+    "inbox": "bus inbox [--wait D] [--peek] [--last N] [--since SEQ]",
     "ack": "bus ack ID…",
 }
 
@@ -74,7 +74,7 @@ def _send(words: list[str], options: Options) -> int:
 
 def _inbox(words: list[str], options: Options) -> int:
     """Unread messages, at most 20 or 8 KB a call, acked once printed."""
-    flags, rest = _flags("inbox", words, {"--wait", "--last"}, {"--peek"})
+    flags, rest = _flags("inbox", words, {"--wait", "--last", "--since"}, {"--peek"})
     if rest:
         raise Failure(64, f"{rest[0]!r} is too much: {USAGE['inbox']}")
     last = flags.get("--last", "0")
@@ -84,6 +84,8 @@ def _inbox(words: list[str], options: Options) -> int:
         from interlock.adapters.cli.waiting import deadline
 
         deadline(flags["--wait"])
+    if "--since" in flags:
+        return _inbox_since(flags, options)
     with Connection(options, notices=False) as connection:
         connection.agent()
         reply = _read_inbox(connection, int(last))
@@ -98,6 +100,32 @@ def _inbox(words: list[str], options: Options) -> int:
             say_out(f"{reply['more']} more: bus inbox")
         if "--peek" not in flags:
             connection.seen([message["id"] for message in reply["messages"] if message["state"] != "acked"])
+    return 0
+
+
+def _inbox_since(flags: dict[str, str], options: Options) -> int:
+    """What came after a number, read or not; nothing is acked, and the number of the last one is where to go on."""
+    import time
+
+    from interlock.adapters.cli.reading_on import letters_since, nothing, number_of
+    from interlock.adapters.cli.waiting import deadline
+
+    if "--last" in flags:
+        raise Failure(64, f"--since and --last are two ways to say which: {USAGE['inbox']}")
+    since = number_of(flags["--since"], "--since", USAGE["inbox"])
+    again = f" --wait {flags['--wait']}" if "--wait" in flags else ""
+    until = deadline(flags["--wait"]) if "--wait" in flags else time.monotonic()
+    with Connection(options, notices=False) as connection:
+        connection.agent()
+        reply = letters_since(connection, since, until)
+        for message in reply["messages"]:
+            say_out(_json(message) if options.json else f"{message['seq']} {_line(message)}")
+            since = message["seq"]
+        if not reply["messages"]:
+            return nothing("message", since, f"bus inbox --since {since}{again}")
+        if not options.json:
+            more = f"{reply['more']} more: " if reply.get("more") else "next: "
+            say_out(f"{more}bus inbox --since {since}{again}")
     return 0
 
 

@@ -22,9 +22,11 @@ def command(
     resource: str = typer.Option("", "--resource", help="Only of this resource."),
     event_type: str = typer.Option("", "--type", help="Only of this type, such as granted."),
     last: int = typer.Option(None, "-n", min=0, help="Only the newest so many (default: 50; all with --since)."),
+    wait: str = typer.Option("", "--wait", help="Where nothing came after --since, wait so long for something."),
 ) -> int:
     """Show what has happened, oldest first."""
-
+    if wait:
+        return _wait_for_more(since, wait, resource, event_type, alone=not follow and last is None)
     question: dict[str, Any] = {"type": "TAIL", "resource": resource, "event_type": event_type}
     if since < 0 or last is not None:
         newest = 50 if last is None else last
@@ -40,8 +42,35 @@ def command(
     return 0
 
 
-def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], follow: bool) -> int:
-    """Take events until the log's end, or for ever where the question says so; the cursor that was reached."""
+def _wait_for_more(since: int, wait: str, resource: str, event_type: str, *, alone: bool) -> int:
+    """What came after a number, as soon as there is anything; 75 where the time is over first."""
+    from interlock.adapters.cli.reading_on import nothing
+    from interlock.adapters.cli.waiting import deadline
+
+    if since < 0 or not alone:
+        raise Failure(64, "--wait goes with --since, and without -f and -n: bus tail --since SEQ --wait 30s")
+    shown = 0
+
+    def show(event: dict[str, Any]) -> None:
+        nonlocal shown
+        shown = event["seq"]
+        _show(event)
+
+    until = deadline(wait)
+    question: dict[str, Any] = {"type": "TAIL", "resource": resource, "event_type": event_type}
+    through = _read({**question, "since": since}, show, follow=False)
+    if not shown:  # `through` may be further: what came between was not asked for
+        _read({**question, "since": max(since, through), "follow": True}, show, follow=True, until=until)
+    return 0 if shown else nothing("event", since, f"bus tail --since {since} --wait {wait}")
+
+
+def _read(
+    question: dict[str, Any], take: Callable[[dict[str, Any]], None], follow: bool, until: float = float("inf")
+) -> int:
+    """Take events until the log's end, or for ever where the question says so; the cursor that was reached.
+
+    Args: until: at most so long (monotonic, s), and only until there is anything.
+    """
     from interlock.adapters.cli.connection import ANSWER_S, Connection, Lost
 
     through, said = 0, ""
@@ -51,7 +80,10 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
             with Connection(Given.options, notices=False) as connection:
                 connection.tell("supervisor", body=question)
                 while True:
-                    frame = connection.receive(None if follow else ANSWER_S)
+                    left_s = None if until == float("inf") else max(0.0, until - time.monotonic())
+                    frame = connection.receive(left_s if follow else ANSWER_S)
+                    if not frame and left_s is not None:
+                        return through
                     if not frame:
                         raise Failure(69, "the supervisor does not answer: bus tail again, or see bus doctor")
                     body = frame.get("body", {})
@@ -63,7 +95,7 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
                     if "through" in body:
                         through = body["through"]
                         question = {**question, "since": through, "last": 0}
-                    if body.get("end"):
+                    if body.get("end") or (left_s is not None and body.get("events")):
                         return through
         except Lost:
             if not follow and through == begun_at:
@@ -74,6 +106,8 @@ def _read(question: dict[str, Any], take: Callable[[dict[str, Any]], None], foll
             if str(failure) != said:  # once, however long it lasts
                 said = str(failure)
                 say_err(f"bus: {said}")
+        if time.monotonic() >= until:
+            return through
         time.sleep(0.3)
 
 

@@ -129,7 +129,8 @@ class Keeper:
             return self.leave("the result file cannot be written")
         if self.wait_line() != b"GO":
             return self.leave("")
-        if not self.report.say("go", tell=False):
+        # With the whole command line, for a person who has to find out what runs: it is on no other record.
+        if not self.report.say("go", tell=False, argv=spec.argv, cwd=spec.cwd):
             return self.leave("the result file cannot be written")
         try:
             self.start(spec)

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from interlock.adapters.lean import suppress
+
 try:
     import _ctypes  # what `ctypes` is made of, without all that it makes ready
 except ImportError:  # a Python without it is no sub-reaper, and says so
@@ -33,7 +35,13 @@ def without_terminal() -> bool:
 
 
 def detach_output() -> None:
-    """Let go of the command's stdin, stdout and stderr: whoever reads them would wait for us as well."""
+    """Let go of the command's stdin, stdout and stderr, and of what else it was given: whoever reads any of it would
+    wait for us as well. What is ours no program inherits; so what one would inherit is the command's."""
+    with suppress(OSError):
+        for fd in map(int, os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd")):
+            with suppress(OSError):  # the listing's own has gone
+                if fd > 2 and os.get_inheritable(fd):
+                    os.close(fd)
     try:
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for fd in (0, 1, 2):

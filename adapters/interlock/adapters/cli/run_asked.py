@@ -1,0 +1,99 @@
+"""What the command line of `bus run` asks for, and what of its command the bus is told: never its arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from interlock.adapters.cli.options import Failure
+
+USAGE = (
+    "bus run [--resource R]… [--ticket ID] [--time D] [--wait D] [--for WHY] [--if-unavailable fail|run] -- COMMAND…"
+)
+VALUED = {"--resource", "--ticket", "--time", "--wait", "--for", "--if-unavailable"}
+SHORT = {"-r": "--resource"}
+RESOURCES_MAX = 64  # of one command: what the bus takes of one
+
+
+class Asked:
+    """One command line. Raises Failure 64 where it is wrong."""
+
+    def __init__(self, words: list[str]) -> None:
+        """Args: words: after `bus run`."""
+        given, self.words = _divide(words)
+        if not self.words:
+            raise Failure(64, f"say which command: {USAGE}")
+        self.resources = list(dict.fromkeys(value for option, value in given if option == "--resource"))
+        if len(self.resources) > RESOURCES_MAX:
+            raise Failure(64, f"{len(self.resources)} resources are named, one command can have {RESOURCES_MAX}")
+        last = dict(given)
+        self.ticket = last.get("--ticket", "")
+        self.time_ms = _milliseconds(last.get("--time", ""), "--time")
+        self.wait_ms = 0 if last.get("--wait") in {"0", "0s"} else _milliseconds(last.get("--wait", ""), "--wait")
+        self.program = os.path.basename(self.words[0]) or self.words[0]
+        self.purpose = (last.get("--for") or self.program)[:1024]
+        unavailable = last.get("--if-unavailable", "fail")
+        if unavailable not in {"fail", "run"}:
+            raise Failure(64, f"--if-unavailable {unavailable} is unknown: say fail or run")
+        self.runs_anyway = unavailable == "run"
+        self.recognised = True  # until it is looked at
+
+    def look(self, builds: list[list[str]]) -> None:
+        """Whether it is a build. Args: builds: words that those begin with which only the configuration knows."""
+        from interlock.protocol.profiles import recognise
+
+        self.recognised = recognise(self.words, builds, folded=sys.platform == "darwin")
+
+    def digest(self, directory: str) -> str:
+        """Of the exact command and the directory: neither can hold a NUL, so no two have the same words."""
+        from _blake2 import blake2b
+
+        return blake2b(b"\0".join(map(os.fsencode, [*self.words, directory])), digest_size=16).hexdigest()
+
+
+def inside() -> list[str]:
+    """Launches that this was started in, outermost first."""
+    return [launch for launch in os.environ.get("BUS_LAUNCH", "").split(":") if launch]
+
+
+def fences() -> dict[str, int]:
+    """Key → fence that this was started under; "" where only one is known, of whatever it is."""
+    keys, numbers = (os.environ.get(name, "").split(",") for name in ("BUS_RESOURCES", "BUS_FENCES"))
+    found = {key: int(fence) for key, fence in zip(keys, numbers, strict=False) if key and fence.isdigit()}
+    one = os.environ.get("BUS_FENCE", "")
+    return found or ({"": int(one)} if one.isascii() and one.isdigit() else {})
+
+
+# --- straight helpers -------------------------------------------------------------------------
+def _divide(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Our own options with their values, and the command: what stands behind `--`, or behind them."""
+    given: list[tuple[str, str]] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "--":
+            return given, words[at + 1 :]
+        option, equals, value = words[at].partition("=")
+        option = SHORT.get(option, option)
+        if option not in VALUED:
+            raise Failure(64, f"unknown option {words[at]}: {USAGE}")
+        if not equals:
+            at += 1
+            if at == len(words):
+                raise Failure(64, f"{option} needs a value: {USAGE}")
+            value = words[at]
+        if not value:  # such as "$NAME" that nobody set
+            raise Failure(64, f"{option} is empty: give it a value, or leave it out")
+        given.append((option, value))
+        at += 1
+    return given, words[at:]
+
+
+def _milliseconds(duration: str, what: str) -> int | None:
+    if not duration:
+        return None
+    from interlock.protocol.durations import parse_duration
+
+    ms = parse_duration(duration)
+    if ms is None:
+        raise Failure(64, f"{what} {duration!r} is no duration: write 30s, 10m or 1h30m")
+    return ms

@@ -1,0 +1,365 @@
+"""The gate: commands of one capacity strictly one after the other, their whole trees, and who decides who is next."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.end_to_end import sections
+from tests.end_to_end.conftest import Home
+from tests.end_to_end.playground import BUS, PYTHON, WAIT_S, Bus, Follower, alive, ends, kill
+from tests.end_to_end.terminal import at_terminal
+
+Follow = Callable[[], Follower]
+KEY = "machine/xcodebuild"
+CONTROL = '[agents.boss]\nallow = ["resource.control"]\n'
+SECRET = "hunter2-is-the-password"
+
+
+def a_policy(bus: Bus, *participants: str, profile: str = "strict") -> int:
+    """One for KEY, whose controller is here; its epoch."""
+    bus.ok("join", "boss")
+    for name in participants:
+        bus.ok("join", name)
+    asked = ("policy", "set", KEY, "--controller", "boss", "--participants", ",".join(participants))
+    done = bus("--json", *asked, "--profile", profile, agent="boss")
+    assert done.code == 0, done
+    epoch: int = done.json["body"]["epoch"]
+    return epoch
+
+
+def ticket_of(bus: Bus, agent: str, follower: Follower) -> str:
+    """The id of the ticket that this agent has asked for."""
+    event = follower.until("requested", agent=agent)
+    return str(event["ticket"]["request_id"])
+
+
+def under_way(bus: Bus) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(bus.ok("--json", "ps"))["commands"]
+    return found
+
+
+class Held:
+    """A command that lives until it is let go, by a FIFO: it opens `path` for reading, and ends with what opens it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = folder / name
+        os.mkfifo(self.path)
+        self.words = ("sh", "-c", f"echo inside {name}; read line < {self.path}; exit 7")
+
+    def let_go(self) -> None:
+        with open(self.path, "w") as fifo:
+            fifo.write("go\n")
+
+
+# --- one after the other ----------------------------------------------------------------------
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.slow)])
+def test_commands_of_two_participants_run_strictly_one_after_the_other(
+    bus: Bus, home: Home, follow: Follow, count: int
+) -> None:
+    """In the order in which they came, each with its own exit code."""
+    # given one that holds it until all others wait
+    bus.ok("up")
+    log, notes, first = follow(), bus.folder / "notes", Held(bus.folder, "first")
+    holder = bus.start("run", "--resource", KEY, "--", *first.words, agent="worker-0")
+    holder.out.until("inside first")
+    # when
+    runs = [
+        bus.start("run", "--resource", KEY, "--", *sections.command(notes, number % 120), agent=f"worker-{number % 2}")
+        for number in range(count)
+    ]
+    for _ in range(count + 1):
+        log.until("requested")
+    first.let_go()
+    # then
+    assert holder.end().code == 7
+    assert [run.end(4 * WAIT_S).code for run in runs] == [number % 120 for number in range(count)]
+    lines = sections.entered(notes)
+    assert sections.faults(lines) == []
+    assert len(lines) == 2 * count
+    asked = [event["ticket"]["request_id"] for event in log.all("requested")]
+    assert [event["request_id"] for event in log.all("granted")] == asked
+
+
+@pytest.mark.parametrize("how", ["setsid", "double fork", "nohup"])
+def test_a_process_that_outlives_its_command_keeps_the_capacity(bus: Bus, home: Home, follow: Follow, how: str) -> None:
+    # given
+    bus.ok("up")
+    log, fifo = follow(), bus.folder / "fifo"
+    os.mkfifo(fifo)
+    waits = f"read line < {fifo}"
+    shells = {
+        "setsid": f"setsid sh -c '{waits}' >/dev/null 2>&1 & exit 5",
+        "double fork": f"(sh -c '{waits}' >/dev/null 2>&1 & ) ; exit 5",
+        "nohup": f"nohup sh -c '{waits}' >/dev/null 2>&1 & exit 5",
+    }
+    # when its leader has ended
+    run = bus.start("run", "--resource", KEY, "--", "sh", "-c", shells[how], agent="A")
+    # then it is said, with the leader's own code
+    assert run.end().code == 5
+    log.until("command_draining", agent="A")
+    (command,) = under_way(bus)
+    assert (command["state"], list(command["holds"])) == ("draining", [KEY])
+    assert [each["program"] for each in command["processes"]] == ["sh"]
+    assert bus.tell("B", f"REQUEST {KEY} - next")["type"] == "QUEUED"
+    assert log.all("granted")[-1]["agent"] == "A"
+    # when the last process ends
+    fifo.write_text("go\n")
+    # then, and not before
+    granted = log.until("granted", agent="B")
+    assert granted["seq"] > log.until("command_finished", agent="A")["seq"]
+    assert under_way(bus) == []
+
+
+def test_several_resources_are_taken_in_key_order_all_or_none(bus: Bus, home: Home, follow: Follow) -> None:
+    # given
+    bus.ok("up")
+    log = follow()
+    bus.tell("other", "REQUEST machine/b - mine")
+    show = ("sh", "-c", "echo $BUS_RESOURCE $BUS_RESOURCES $BUS_FENCE/$BUS_FENCES $BUS_AGENT ${BUS_LAUNCH%-*}")
+    # when one of them is not free in time
+    done = bus(
+        "run", "-r", "machine/c", "-r", "machine/b", "-r", "machine/a", "--wait", "100ms", "--", *show, agent="A"
+    )
+    # then nothing was run, and what was taken is free again
+    assert (done.code, done.out) == (124, ""), done
+    assert "RESOURCE_WAIT_TIMEOUT" in done.err
+    assert [bus.status(f"machine/{name}")["state"] for name in "abc"] == ["free", "held", "free"]
+    # when
+    bus.tell("other", "RELEASE machine/b")
+    done = bus("run", "-r", "machine/c", "-r", "machine/b", "-r", "machine/a", "--", *show, agent="A")
+    # then
+    fences = [str(event["fence"]) for event in log.all("granted")[-3:]]
+    assert fences == sorted(fences, key=int)
+    keys = "machine/a,machine/b,machine/c"
+    assert done.out == f"machine/a {keys} {fences[0]}/{','.join(fences)} A run-{fences[0]}\n"
+    assert [bus.status(f"machine/{name}")["state"] for name in "abc"] == ["free"] * 3
+
+
+def test_a_command_that_nothing_covers_is_only_on_record(bus: Bus, home: Home, follow: Follow) -> None:
+    bus.ok("up")
+    log = follow()
+    done = bus("run", "--", "sh", "-c", "echo $BUS_RESOURCE.$BUS_FENCE.${BUS_LAUNCH%%-*}; exit 3", agent="A")
+    assert (done.code, done.out) == (3, "..run\n")
+    assert log.until("command_finished", agent="A")["code"] == 3
+    assert log.all("granted") == []
+
+
+# --- without a bus ----------------------------------------------------------------------------
+def test_without_a_supervisor_it_runs_only_where_that_is_said(bus: Bus, home: Home) -> None:
+    # given
+    bus.ok("up")
+    bus.ok("down")
+    words = ("--", "sh", "-c", "echo ran; exit 6")
+    # when
+    done = bus("run", *words, agent="A")
+    # then
+    assert (done.code, done.out) == (125, ""), done
+    # when
+    done = bus.start("run", "--if-unavailable", "run", *words, agent="A").end()
+    # then
+    assert (done.code, done.out) == (6, "ran\n"), done
+    assert "sh runs all the same, and no bus knows of it" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+# --- what the command gets --------------------------------------------------------------------
+def test_the_command_inherits_no_descriptor_but_what_its_caller_gave_it(bus: Bus, home: Home) -> None:
+    # given
+    bus.ok("up")
+    reading, writing = os.pipe()
+    program = (
+        "import os; seen = sorted(map(int, os.listdir('/proc/self/fd')))\n"
+        "print([fd for fd in seen if os.path.exists(f'/proc/self/fd/{fd}')])"  # the listing's own is closed by now
+    )
+    words = [str(BUS), "--as", "A", "run", "--resource", KEY, "--", "python3", "-c", program]
+    # when
+    for given, seen in (((), [0, 1, 2]), ((writing,), [0, 1, 2, writing])):
+        done = subprocess.run(
+            words, env=bus.environment, pass_fds=given, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=WAIT_S, check=True,
+        )  # fmt: skip
+        # then
+        assert json.loads(done.stdout) == seen
+    os.close(writing)
+    os.close(reading)
+
+
+def test_an_interactive_program_has_the_terminal_for_itself(bus: Bus, home: Home) -> None:
+    # given
+    bus.ok("up")
+    program = (
+        "import os, sys, termios; assert os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp(); print('name? ', end='')\n"
+        "sys.stdout.flush(); print('hello', input()); print(os.get_terminal_size().columns)\n"
+        "sys.stdout.flush(); input()"
+    )
+    # when
+    seen = at_terminal(
+        bus, "run", "--resource", KEY, "--", "python3", "-c", program, keys=b"ann\n", when="name? ", agent="A",
+        then=[("200", b"\x04")],
+    )  # fmt: skip
+    # then: what was typed came, the size is the terminal's, and the end of input is its own affair
+    assert "hello ann\n200\n" in seen.screen
+    assert "EOFError" in seen.screen
+    assert seen.code == 1
+    assert bus.status(KEY)["state"] == "free"
+
+
+def test_ctrl_c_is_needed_once_and_reaches_a_tree(bus: Bus, home: Home) -> None:
+    bus.ok("up")
+    shell = "trap 'echo told; exit 9' INT; sh -c 'echo inside; read line' ; exit 1"
+    seen = at_terminal(bus, "run", "-r", KEY, "--", "sh", "-c", shell, keys=b"\x03", when="inside", agent="A")
+    assert (seen.code, seen.screen.count("told")) == (9, 1), seen
+    assert bus.status(KEY)["state"] == "free"
+
+
+# --- kills ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("whom", ["wrapper", "supervisor", "both"])
+@pytest.mark.parametrize("state", ["started", "draining"])
+def test_kill_9_never_makes_two_trees_and_never_frees_early(
+    bus: Bus, home: Home, follow: Follow, whom: str, state: str
+) -> None:
+    # given one under way, or only its background, and one that waits
+    bus.ok("up")
+    log, fifo, second = follow(), bus.folder / "fifo", Held(bus.folder, "second")
+    os.mkfifo(fifo)
+    # it ignores SIGTERM, so that its end is its own, or SIGKILL after its time
+    script = bus.folder / "script"
+    script.write_text(f"trap '' TERM; echo pid $$; read line < {fifo}\n")
+    shell = f"exec sh {script}" if state == "started" else f"sh {script} & read line < {fifo}.leader"
+    os.mkfifo(f"{fifo}.leader")
+    first = bus.start("run", "--resource", KEY, "--", "sh", "-c", shell, agent="A")
+    pid = int(first.out.until("pid").split()[1])
+    if state == "draining":
+        Path(f"{fifo}.leader").write_text("go\n")
+        log.until("command_draining", agent="A")
+    waiting = bus.start("run", "--resource", KEY, "--", *second.words, agent="B")
+    log.until("requested", agent="B")
+    # when
+    if whom in {"wrapper", "both"}:
+        first.kill()
+    if whom in {"supervisor", "both"}:
+        bus.kill_supervisor()
+        bus.ok("up")
+    # then while it lives nobody else runs
+    assert alive(pid)
+    assert bus.status(KEY)["holders"][0]["agent"] == "A"
+    assert "inside second" not in waiting.out.seen
+    assert len(under_way(bus)) == 1
+    # when it ends
+    fifo.write_text("go\n")
+    # then the next is let in
+    waiting.out.until("inside second")
+    assert not alive(pid)
+    assert ends(pid)
+    second.let_go()
+    assert waiting.end().code == 7
+    assert bus.status(KEY)["state"] == "free"
+
+
+def test_kill_9_between_admission_and_go_leaves_nothing_and_nothing_is_executed(
+    bus: Bus, home: Home, follow: Follow
+) -> None:
+    """The wrapper is stopped at the moment of its admission: its keeper has not been told to go."""
+    # given
+    bus.ok("up")
+    log, mark = follow(), bus.folder / "executed"
+    for whom in ("wrapper", "both"):
+        keeper = _admitted(bus, ("touch", str(mark)))
+        assert under_way(bus)[0]["state"] == "admitted"
+        assert bus.tell("B", f"REQUEST {KEY} - next")["type"] == "QUEUED"
+        # when
+        if whom == "both":
+            bus.kill_supervisor()
+        kill(keeper.pid)
+        if whom == "both":
+            bus.ok("up")
+        # then its keeper left, which proves it: the next is let in without a person
+        log.until("granted", agent="B")
+        assert not mark.exists()
+        assert under_way(bus) == []
+        bus.tell("B", f"RELEASE {KEY}")
+
+
+def test_a_keeper_that_was_killed_makes_it_wait_for_a_person_who_sees_the_whole_command(
+    bus: Bus, home: Home, follow: Follow
+) -> None:
+    # given
+    bus.ok("up")
+    log, first = follow(), Held(bus.folder, "first")
+    run = bus.start("run", "--resource", KEY, "--", *first.words, agent="A")
+    run.out.until("inside first")
+    (command,) = under_way(bus)
+    launch, pid = command["launch"], command["processes"][0]["pid"]
+    # when
+    kill(command["keeper_pid"])
+    run.err.until("was ended from outside")
+    log.until("command_in_doubt", agent="A")
+    # then it holds, what lives of it is its own, and what is said of it has no argument of it
+    assert bus.status(KEY)["state"] == "recovery_required"
+    (command,) = under_way(bus)
+    assert (command["state"], command["processes"]) == ("recovery_required", [{"pid": pid, "program": "sh"}])
+    assert not [door for door in (("status",), ("ps",), ("tail",)) if str(first.path) in bus(*door).out]
+    assert bus("run", "--resource", KEY, "--wait", "0", "--", "true", agent="B").code == 124
+    shown = bus("recover", launch)
+    assert shown.code == 75
+    assert "a person at a terminal" in shown.out
+    assert str(first.path) not in shown.out
+    kill(pid)
+    seen = at_terminal(bus, "recover", launch)
+    assert str(first.path) in seen.screen.replace("\n", "")
+    code = seen.screen.rpartition("--confirm ")[2].split()[0]
+    seen = at_terminal(bus, "recover", launch, "--confirm", code)
+    assert seen.code == 0, seen
+    assert bus.ok("run", "--resource", KEY, "--", "echo", "again", agent="B") == "again\n"
+
+
+def _admitted(bus: Bus, words: tuple[str, ...]) -> "subprocess.Popen[bytes]":
+    """A wrapper that has had its command admitted, and is stopped before GO."""
+    program = (
+        "import os, signal, sys\n"
+        "from interlock.adapters.cli import run_keeper, running\n"
+        "from interlock.adapters.cli.options import Options\n"
+        "def say(self, words):\n"
+        "    print('before GO', flush=True); os.kill(os.getpid(), signal.SIGSTOP); return True\n"
+        "run_keeper.RunKeeper.say = say\n"
+        f"sys.exit(running.run(['-r', {KEY!r}, '--', *sys.argv[1:]], Options('A', '--as')))\n"
+    )
+    process = subprocess.Popen(
+        [str(PYTHON), "-c", program, *words], env=bus.environment, stdout=subprocess.PIPE, cwd=bus.folder
+    )
+    bus.started.append(process)  # type: ignore[arg-type]  # it is ended like the others
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"before GO\n"
+    return process
+
+
+# --- secrets ----------------------------------------------------------------------------------
+def test_arguments_appear_in_no_door_and_no_file_but_the_keepers_report(bus: Bus, home: Home, follow: Follow) -> None:
+    # given
+    home.write(CONTROL)
+    bus.ok("up")
+    a_policy(bus, "A")
+    log = follow()
+    held = Held(bus.folder, "held")
+    waiting = bus.start("run", "--", *held.words, SECRET, agent="A")
+    request = ticket_of(bus, "A", log)
+    # when it waits, and runs
+    plain = [["tail"], ["status"], ["ps"], ["agents"], ["inbox", "--since", "0"], ["policy"]]
+    doors = [*plain, *(["--json", *door] for door in plain)]
+    said = [bus(*door, agent=agent) for door in doors for agent in ("A", "boss")]
+    bus.ok("grant", request, agent="boss")
+    waiting.out.until("inside held")
+    said += [bus(*door, agent=agent) for door in doors for agent in ("A", "boss")]
+    # then
+    assert not [each for each in said if SECRET in each.out + each.err]
+    report = [file for file in bus.home.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+    assert [file.parent.name for file in report] == ["launches"]
+    assert report[0].stat().st_mode & 0o777 == 0o600
+    held.let_go()
+    assert waiting.end().code == 7
+    # and is gone with it
+    assert not [file for file in bus.home.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
