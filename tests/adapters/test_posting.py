@@ -256,3 +256,23 @@ def test_nor_in_the_folder_of_all_senders_where_each_look_waits_once_for_all_tha
     office.sort()
     office.look_again("a", SORTED)
     assert [each.called for each in office.read("a", SORTED)[0]] == ["x", "y"]
+
+
+def test_what_cannot_be_sorted_for_want_of_room_is_sorted_once_there_is_some(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    office = Posting(folders)
+    post(folders, "x", "From: a\n\nRELEASE machine/x\n", "coordinator/new")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    # when
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "mkdir", full)
+        assert office.sort()[0] == []
+    monkeypatch.setattr(half_written, "SCAN_MS", 0)
+    # then
+    assert office.half.waiting() == {"coordinator"}, "it is looked at again at the next scan"
+    assert office.sort()[0] == ["a"]

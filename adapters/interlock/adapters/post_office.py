@@ -65,9 +65,11 @@ class PostOffice:
 
     def use(self, agent: str) -> str:
         try:
+            self.folders.create(COORDINATOR)  # where the agent may post: a full disk may have been in its way
             path = self.folders.create(agent)
         except (Unsafe, OSError) as error:
             raise NoFolder(f"the inbox folder cannot be made ({error}): mend that, then join again") from None
+        self._add_watches(COORDINATOR)
         self._add_watches(agent)
         return path
 

@@ -272,7 +272,8 @@ def _into_queue(folder: Folder, at: int, found: Found, sender: str) -> None:
     try:
         queue = make(sender, folder[SORTED])
     except Unsafe:
-        os.unlink(sender, dir_fd=folder[SORTED])
+        with contextlib.suppress(FileNotFoundError):  # nothing is in its place: the disk is full
+            os.unlink(sender, dir_fd=folder[SORTED])
         queue = make(sender, folder[SORTED])
     try:
         name = f"{found.mtime_ns:020d}-{found.inode}-{short_name_of(found.name)}"
