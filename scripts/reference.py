@@ -119,6 +119,7 @@ def configuration_page() -> str:
         "\n## `[resources.NAME]`\n\nNAME has at most 64 letters, digits, `_`, `.` or `-`, "
         "and begins with a letter or a digit.\n",
     ]
+    profile = _table(keys("profiles.build"), _meanings(config.Config), _defaults(config.Config) | {"commands": "none"})
     every = {kind: keys(kind.value) for kind in definition.Kind}
     common = [key for key in keys(definition.Kind.LOCK) if all(key in known for known in every.values())]
     parts += ["### Of every kind\n", _table(common, *_explained(""))]
@@ -126,6 +127,7 @@ def configuration_page() -> str:
         own = [key for key in known if key not in common]
         if own:
             parts += [f'\n### Of `kind = "{kind.value}"`\n', _table(own, *_explained(kind.value))]
+    parts += ["\n## `[profiles.build]`\n\nIn the home's file, and in a repository's that is trusted.\n", profile]
     return "\n".join(parts).replace("\n\n\n", "\n\n")
 
 
@@ -147,7 +149,7 @@ def _explained(kind: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def keys(where: str) -> list[str]:
     """The keys that the parser knows in `[bus]`, or in a resource of that kind, as it says itself."""
-    head = "[bus]" if where == "bus" else f'[resources.x]\nkind = "{where}"\n'
+    head = f"[{where}]" if where in {"bus", "profiles.build"} else f'[resources.x]\nkind = "{where}"\n'
     try:
         config.parse_config(f"{head}\n{NO_KEY} = 1\n", "bus.toml")
     except toml_values.ConfigError as error:

@@ -49,9 +49,20 @@ def test_windows_and_spared_daemons_reach_the_server_s_definition() -> None:
     assert server.spare == config.spare == (("watchman",), ("java", "org.gradle.Daemon"))
 
 
+def test_builds_of_a_project_are_the_words_that_their_commands_begin_with() -> None:
+    config = parse_config('[profiles.build]\ncommands = ["just  build", "scripts/ci"]\n', "bus.toml")
+    assert config.builds == (("just", "build"), ("scripts/ci",))
+
+
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
+        ('[profiles.build]\ncommands = "make"\n', 2, "must be a list of texts"),
+        ('[profiles.build]\ncommands = ["just build", " "]\n', 2, "the first words of a command"),
+        (f'[profiles.build]\ncommands = {["x"] * 65}\n', 2, "65 commands are too many, at most 64"),
+        ('[profiles.build]\ncomands = []\n', 2, "did you mean 'commands'?"),
+        ('[profiles.strict]\ncommands = []\n', 1, "unknown key 'strict'"),
+        ("profiles = 1\n", 1, "'profiles' must be a table"),
         ('[bus]\npoll_evry = "3m"\n', 2, "did you mean 'poll_every'?"),
         ('[bus]\n\npoll_every = "3 lightyears"\n', 3, "'3 lightyears' is no duration"),
         ('[bus]\nkeep = 3\n', 2, "3 is no duration"),
@@ -68,6 +79,7 @@ def test_windows_and_spared_daemons_reach_the_server_s_definition() -> None:
         ('[bus]\nspare = ["/usr/bin/watchman"]\n', 2, "a program's name"),
         ('[resources.a]\nspare = ["x"]\n', 2, "it belongs under [bus]"),
         (SERVER + 'terminal = "screen"\n', 4, "'screen' is unknown"),
+        ('[bus]\nidentity = "tokens"\n', 2, "'tokens' is unknown: \"open\" or \"token\""),
         ('[bus]\ninbox_files = "some"\n', 2, "'some' is unknown"),
         ("[resources]\na = 3\n", 2, "'a' must be a table"),
         ("bus = 3\n", 1, "'bus' must be a table"),

@@ -250,3 +250,30 @@ async def test_who_is_late_hears_when_and_why_it_was_lost_and_extends_nothing_el
         await a.ask("REQUEST machine/kept -")
         assert (await a.ask("EXTEND machine/lost, 5m"))["code"] == "NOT_HOLDER"
         assert (await a.ask("EXTEND still, 5m"))["key"] == "machine/kept"
+
+
+BUILDS = '[profiles.build]\ncommands = ["just build"]\n'
+
+
+@pytest.mark.parametrize(
+    ("place", "holds"),
+    [("/a", True), ("/a-w", True), ("/b", False), ("/liar", False), ("/u", False), ("/else", False), ("", False)],
+)
+async def test_a_repository_s_builds_hold_for_its_worktrees_and_the_home_s_everywhere(place: str, holds: bool) -> None:
+    # given
+    files = FakeFiles()
+    for main in ("/a", "/u"):
+        files.content[f"{main}/bus.toml"] = BUILDS
+        files.hashes[f"{main}/bus.toml"] = digest(BUILDS.encode())
+    repositories = Repositories(files, parse_config('[profiles.build]\ncommands = ["scripts/ci"]\n', "home"))
+    bus = Bus(config=repositories.load(), repositories=repositories)
+    client = bus.client("A")
+    client.session.worktree = place
+    # when
+    found = bus.desk.names.builds(client.session)
+    # then
+    assert found == ((("scripts/ci",), ("just", "build")) if holds else (("scripts/ci",),))
+    # when
+    files.content["/a/bus.toml"] += "# changed, and not trusted\n"
+    # then
+    assert bus.desk.names.builds(client.session) == (("scripts/ci",),)

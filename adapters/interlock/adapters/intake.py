@@ -112,7 +112,7 @@ class Intake:
             for _, answer in under_way:
                 await answer.there.wait()
         done = [(post, answer) for post, answer in under_way if answer.frame and self._is_final(post, answer)]
-        if any(post.envelope.sender for post, _ in done):
+        if any(post.envelope.sender and answer.code != Code.CAPABILITY_DENIED for post, answer in done):
             await self._uses_files(agent)
         finished = await anyio.to_thread.run_sync(self._finish, agent, source, done)
         if len(done) < len(posts) or not finished:

@@ -18,7 +18,9 @@ def configure_logs(path: Path, *, pretty: bool) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if pretty:
-        structlog.configure(processors=[*shared, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())],
+        structlog.configure(processors=[*shared, structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback  # the others show variables
+        )],
                             logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # fmt: skip
         return
     handler = logging.handlers.RotatingFileHandler(

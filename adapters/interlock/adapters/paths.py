@@ -14,7 +14,7 @@ from interlock.adapters.homes import home_root, socket_path
 NAMES = re.compile(
     r"bus\.(toml|lock|sock|down)|bus\.db(\.aside-[0-9Tx]+)?(-wal|-shm|-journal)?"
     r"|trusted\.json|\.trusted\.json\.[0-9a-f]+|\.backup-[0-9a-f]+(\.part)?"
-    r"|inboxes|launches|log|shared-resources|tmux"
+    r"|inboxes|launches|log|shared-resources|tmux|tokens"
 )
 COPY_PREFIX = ".backup-"  # a backup on its way out
 PART_SUFFIX = ".part"  # of one that is being written: nobody has been told of it
@@ -36,6 +36,7 @@ class Home:
         self.launches = root / "launches"
         self.logs = root / "log"
         self.states = root / "shared-resources"
+        self.tokens = root / "tokens"  # made with the first of them
 
     def create(self) -> None:
         """Make the home and its folders, 0700. Raises BadHome."""

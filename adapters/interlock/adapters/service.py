@@ -36,8 +36,10 @@ from interlock.adapters.state_files import StateFiles
 from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
+from interlock.adapters.tokens import LocalTokens
 from interlock.adapters.trust import LocalRepositories
 from interlock.adapters.unix_socket import CannotListen, UnixDoor
+from interlock.coordinator.authority import Authority
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.journal import Journal
@@ -203,6 +205,7 @@ class Service:
 
         effects = LocalEffects(self._home, tasks, tell, self._umask)
         supervisor = Supervisor(journal, SystemClock(), config, effects, os.getpid(), states, found)
+        supervisor.authority = Authority(lambda: supervisor.config, LocalTokens(self._home))
         states.attach(supervisor)
         desk = Desk(
             supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor), self._repositories

@@ -38,7 +38,7 @@ class LocalRepositories:
 
     def trusted(self) -> tuple[Trusted, ...]:
         try:
-            data = _read(str(self.store), TRUST_STORE_BYTES_MAX)
+            data = read_bounded(str(self.store), TRUST_STORE_BYTES_MAX)
         except FileNotFoundError:
             return ()
         try:
@@ -52,13 +52,13 @@ class LocalRepositories:
         return entries[:REPOSITORIES_TRUSTED_MAX]
 
     def trusted_stamp(self) -> Stamp:
-        return _stamp(str(self.store))
+        return stamp_of(str(self.store))
 
     def read(self, file: str) -> bytes:
-        return _read(file, REPOSITORY_CONFIG_BYTES_MAX)
+        return read_bounded(file, REPOSITORY_CONFIG_BYTES_MAX)
 
     def stamp(self, file: str) -> Stamp:
-        return _stamp(file)
+        return stamp_of(file)
 
     def trust(self, entry: Trusted) -> None:
         """Take a person's word; an earlier one about the same repository is replaced. Raises ConfigError, OSError."""
@@ -100,7 +100,7 @@ def _entry(row: Any) -> Trusted:
     return Trusted(*values)
 
 
-def _read(path: str, bytes_max: int) -> bytes:
+def read_bounded(path: str, bytes_max: int) -> bytes:
     """A regular file of at most so many bytes. Raises FileNotFoundError, ConfigError."""
     try:
         data = read_regular(path, bytes_max)
@@ -114,7 +114,8 @@ def _read(path: str, bytes_max: int) -> bytes:
     return data
 
 
-def _stamp(path: str) -> Stamp:
+def stamp_of(path: str) -> Stamp:
+    """Changes when a file does; () where there is none."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):

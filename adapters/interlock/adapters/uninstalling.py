@@ -18,6 +18,7 @@ from interlock.adapters.launches import LAUNCH_NAME
 from interlock.adapters.paths import Home, is_of_a_home
 from interlock.adapters.process import probe
 from interlock.adapters.small_files import read_regular
+from interlock.adapters.tokens import is_token_file
 from interlock.coordinator.state_text import is_ours
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.limits import STATE_FILE_BYTES_MAX
@@ -28,6 +29,7 @@ FOLDERS = {  # in a home, made by the bus, and what it writes there
     "log": re.compile(rf"(supervisor|launchd)\.log(\.\d+)?|{LAUNCH_NAME.pattern}\.log"),
     "tmux": re.compile(r"[0-9a-f]{12}(\..*)?"),
     "shared-resources": re.compile(r"\.numbers|\.tmp-[0-9a-f]+"),  # and state files, which say so
+    "tokens": re.compile(r"\.known\.json|\.tmp-[0-9a-f]+"),  # and files that hold one, see tokens.py
     "inboxes": re.compile(r"(?!)"),  # each with what lies in it, see `_is_inbox`
 }
 
@@ -100,7 +102,7 @@ def _remove(entry: Path) -> bool:
     for each in list(entry.iterdir()):
         if entry.name == "inboxes" and _is_inbox(each):
             shutil.rmtree(each)
-        elif not each.is_dir() and (FOLDERS[entry.name].fullmatch(each.name) or _is_state_file(each)):
+        elif not each.is_dir() and (FOLDERS[entry.name].fullmatch(each.name) or _is_known_by_content(each)):
             each.unlink(missing_ok=True)
     try:
         entry.rmdir()
@@ -114,6 +116,10 @@ def _remove(entry: Path) -> bool:
 def _is_inbox(folder: Path) -> bool:
     made = all((folder / name).is_dir() for name in ("new", "cur", "tmp", "rejected", "relay"))
     return made and not folder.is_symlink()
+
+
+def _is_known_by_content(path: Path) -> bool:
+    return is_token_file(str(path)) if path.parent.name == "tokens" else _is_state_file(path)
 
 
 def _is_state_file(path: Path) -> bool:

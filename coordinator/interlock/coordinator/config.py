@@ -45,7 +45,11 @@ class Config(msgspec.Struct, frozen=True):
             arguments that it must have, such as `"java GradleDaemon"`.
         state_file: of a resource: a .md file that always shows who has it and who waits; absolute, or below the folder
             of the bus.toml that says so.
+        identity: `"open"` takes everybody for whom they say they are; `"token"` hears an agent only with the token that
+            `bus token create` made for it.
         inbox_files: `"all"` gives every agent an inbox folder, `"used"` only those that use one.
+        commands: further commands that are builds, each by the words that it begins with, such as `"just build"`. A
+            repository's hold for commands from its worktrees.
     """
 
     poll_every: int = _BUS_TIMES["poll_every"]
@@ -61,6 +65,9 @@ class Config(msgspec.Struct, frozen=True):
     state_files: dict[str, str] = {}  # key → absolute path, for those whose state is shown elsewhere too
     suspended: dict[str, str] = {}  # repository id, or "*" for all → why nothing that it declares counts now
     all_files: bool = False
+    identity: str = "open"
+    builds: tuple[tuple[str, ...], ...] = ()  # words that a build begins with, beside those that profiles.py knows
+    repository_builds: dict[str, tuple[tuple[str, ...], ...]] = {}  # repository id → what its trusted file adds
     allowed: dict[str, frozenset[str]] = {}  # agent → its capabilities
 
     def definition(self, key: str, known: Definition | None = None) -> Definition:
@@ -118,19 +125,29 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """
     table = parse_toml(text, file)
     reader = Declarations(text, file)
-    reader.known(table, {"bus", "resources", "agents"}, "")
+    reader.known(table, {"bus", "resources", "agents", "profiles"}, "")
     for of_home in ("bus", "agents"):
         if home is not None and of_home in table:
             reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", of_home, "")
     bus = reader.table(table, "bus", "")
-    reader.known(bus, {*_BUS_TIMES, "hosts", "inbox_files", "spare"}, "bus")
+    reader.known(bus, {*_BUS_TIMES, "hosts", "identity", "inbox_files", "spare"}, "bus")
     times = {name: reader.duration(bus, name, "bus", default) for name, default in _BUS_TIMES.items()}
     hosts = frozenset(KNOWN_HOSTS) | set(reader.strings(bus, "hosts", "bus"))
     files = bus.get("inbox_files", "used")
     if files not in ("used", "all"):
         reader.fail(f'inbox_files = {files!r} is unknown: "used" or "all"', "bus", "inbox_files")
+    identity = bus.get("identity", "open")
+    if identity not in ("open", "token"):
+        reader.fail(f'identity = {identity!r} is unknown: "open" or "token"', "bus", "identity")
     config = home or msgspec.structs.replace(
-        Config(hosts=hosts, spare=reader.spare(bus), all_files=files == "all", allowed=_allowed(reader, table)), **times
+        Config(
+            hosts=hosts,
+            spare=reader.spare(bus),
+            all_files=files == "all",
+            identity=str(identity),
+            allowed=_allowed(reader, table),
+        ),
+        **times,
     )
     declared = reader.table(table, "resources", "")
     if len(declared) > RESOURCES_DECLARED_MAX:
@@ -144,4 +161,5 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
             name, reader.table(declared, name, "resources"), config.lock, config.spare
         )
         reader.different_ports(name, resources[f"machine/{name}"], ports)
-    return msgspec.structs.replace(config, resources=resources, state_files=state_files)
+    builds = reader.builds(reader.table(table, "profiles", ""))
+    return msgspec.structs.replace(config, resources=resources, state_files=state_files, builds=builds)

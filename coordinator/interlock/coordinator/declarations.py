@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.coordinator.toml_values import Values
 from interlock.protocol.definition import UNIT, CommandDefinition, Definition, Kind, ServerDefinition, server_of
-from interlock.protocol.limits import UNITS_MAX
+from interlock.protocol.limits import BUILD_PATTERNS_MAX, UNITS_MAX
 from interlock.protocol.names import nearest, why_not_resource
 
 _SERVER_TIMES = {"start_timeout": 300_000, "stop_timeout": 30_000}
@@ -131,6 +131,19 @@ class Declarations(Values):
         if any(not entry or "/" in entry[0] for entry in entries):
             why = 'each of spare must be a program\'s name, without its folder, such as "watchman"'
             self.fail(why, "bus", "spare")
+        return entries
+
+    def builds(self, table: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+        """What `[profiles.build]` adds to the builds, each the words that a command begins with."""
+        self.known(table, {"build"}, "profiles")
+        where = "profiles.build"
+        build = self.table(table, "build", "profiles")
+        self.known(build, {"commands"}, where)
+        entries = tuple(tuple(entry.split()) for entry in self.strings(build, "commands", where))
+        if not all(entries) or any("\0" in word for entry in entries for word in entry):
+            self.fail('each of commands must be the first words of a command, such as "just build"', where, "commands")
+        if len(entries) > BUILD_PATTERNS_MAX:
+            self.fail(f"{len(entries)} commands are too many, at most {BUILD_PATTERNS_MAX} can be", where, "commands")
         return entries
 
     def state_file(self, name: str, table: dict[str, Any], known: dict[str, str]) -> None:

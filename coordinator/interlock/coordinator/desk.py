@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.coordinator.admission import Admission
+from interlock.coordinator.authority import digest_of
 from interlock.coordinator.board import Board
 from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.forgetting import forget
@@ -24,7 +25,7 @@ from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
 from interlock.coordinator.tickets import Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
-from interlock.protocol import control
+from interlock.protocol import control, gate_questions
 from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
@@ -35,6 +36,7 @@ from interlock.protocol.limits import (
     PURPOSE_CHARACTERS_MAX,
 )
 from interlock.protocol.messages import NEWS, FromBus, Left, Refused, Released, tag_of
+from interlock.protocol.profiles import DAEMONS
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Recover, Revoke
 from interlock.protocol.resource_state import UnitState
@@ -69,10 +71,13 @@ class Desk:
         """Find out who opens a session, count it as a sign of life, and show unread news."""
         supervisor = self._supervisor
         session.worktree = session.caller.worktree(hello.cwd) if hello.cwd else ""
+        session.proof = session.shown = digest_of(hello.token)
+        hello.token = ""  # nobody behind here needs it, and what is not there is in no log
+        by_token = "" if hello.agent or session.owner else supervisor.authority.agent_of(session)
         found = identify(
             supervisor.world.registry,
-            agent=hello.agent or session.owner,
-            how="owner of the inbox folder" if session.owner else hello.how or "given",
+            agent=hello.agent or session.owner or by_token,
+            how="owner of the inbox folder" if session.owner else "by your token" if by_token else hello.how or "given",
             ancestors=[] if hello.agent else session.caller.ancestors(),
             worktree=session.worktree,
             user=hello.user,
@@ -80,6 +85,9 @@ class Desk:
         if session.owner and found.agent != session.owner:
             why = f"this comes through the inbox folder of {session.owner}: it cannot speak as {found.agent}"
             found = Found(why=why, code=Code.CAPABILITY_DENIED)
+        why_not = supervisor.authority.why_not(session, found.agent) if found.agent else None
+        if why_not is not None:
+            found = Found(why=why_not.why, code=Code.CAPABILITY_DENIED)
         session.agent, session.how = found.agent, found.how
         if supervisor.recovery and found.agent not in self._told and supervisor.world.is_in_doubt():
             self._told.add(found.agent)
@@ -90,14 +98,16 @@ class Desk:
             return control.Welcome("", "", 0, found.why, (), supervisor.config.wait, found.code, exits)
         agent = supervisor.world.registry.living(found.agent)
         if agent is None:
-            config = supervisor.config
-            return control.Welcome(found.agent, found.how, run_wait_ms=config.wait, spare=config.spare)
+            return control.Welcome(
+                found.agent, found.how, run_wait_ms=supervisor.config.wait, spare=self._spare(),
+                builds=self.names.builds(session),
+            )  # fmt: skip
         session.incarnation = hello.incarnation or agent.incarnation
         supervisor.heard(found.agent)
         notices = self._notices(found.agent) if hello.notices else ()
         return control.Welcome(
             found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait,
-            spare=supervisor.config.spare,
+            spare=self._spare(), builds=self.names.builds(session),
         )  # fmt: skip
 
     def hear(self, session: Session, message_id: str, envelope: Envelope) -> Awaitable[None] | None:
@@ -115,6 +125,9 @@ class Desk:
         def say(body: Any) -> None:
             self._say(session, message_id, body)
 
+        if (why_not := self._supervisor.authority.why_not_ask(session, question)) is not None:
+            say(why_not)
+            return None
         match question:
             case _ if session.is_file and _is_a_persons(question):
                 why = f"{tag_of(question)} is a person's to say, not a folder's: do it outside the sandbox"
@@ -147,11 +160,11 @@ class Desk:
                 self._go_down(stop_servers)
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
-            case control.AskPolicies():
+            case gate_questions.AskPolicies():
                 say(self.gate.policies(session, question))
-            case control.AskCommands():
+            case gate_questions.AskCommands():
                 say(self.gate.commands())
-            case control.RecoverLaunch():
+            case gate_questions.RecoverLaunch():
                 return self._when_known(say, self.gate.recover(session, question))
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
@@ -181,17 +194,17 @@ class Desk:
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
                 say(self.tickets.check(session, resource))
-            case control.AskCover():
+            case gate_questions.AskCover():
                 say(self.admission.cover(session, question))
-            case control.AdmitLaunch():
+            case gate_questions.AdmitLaunch():
                 return self._when_known(say, self.admission.admit(session, question))
-            case control.ReportStart():
+            case gate_questions.ReportStart():
                 say(self.admission.began(session, question))
-            case control.ReportEnd():
+            case gate_questions.ReportEnd():
                 return self._when_known(say, self.admission.ended(session, question))
-            case control.Coordinate(request):
+            case gate_questions.Coordinate(request):
                 return self._when_known(say, self.coordinating.answer(session, request))
-            case control.SetController():
+            case gate_questions.SetController():
                 return self._when_known(say, self.gate.set_policy(session, question))
         return None
 
@@ -277,6 +290,10 @@ class Desk:
         code = exit_code(body.code) if isinstance(body, Refused) else 0
         session.push(Frame(new_id(), "supervisor", session.agent, now, body, message_id, "", code, notes))
 
+    def _spare(self) -> tuple[tuple[str, ...], ...]:
+        """What the tree of a `bus run` may leave behind: what builds leave, and what the configuration adds."""
+        return (*DAEMONS, *(each for each in self._supervisor.config.spare if each not in DAEMONS))
+
     def _notices(self, agent: str) -> tuple[tuple[str, str, str], ...]:
         unread = self._supervisor.world.inbox(agent).unread.values()
         news = [letter for letter in unread if tag_of(letter.body) in NEWS][:NOTICES_A_COMMAND]
@@ -288,7 +305,7 @@ def _is_a_persons(question: Control) -> bool:
     match question:
         case control.GoDown() | control.RevokeHold() | control.ForgetRepository() | control.BackUp():
             return True
-        case control.RecoverResource(code=code) | control.RecoverLaunch(code=code):
+        case control.RecoverResource(code=code) | gate_questions.RecoverLaunch(code=code):
             return bool(code)
         case _:
             return False

@@ -29,6 +29,8 @@ class Joining:
         if session.owner not in {"", name}:
             why = f"this comes through the inbox folder of {session.owner}: it cannot join as {name}"
             return Refused(Code.CAPABILITY_DENIED, why)
+        if (denied := self._supervisor.authority.why_not(session, name)) is not None:
+            return denied
         joining = self.register(session, name, pid=question.pid, takeover=question.takeover, files=question.files)
         if question.session:
             joining = self._supervisor.attendance.join(session, name, question.session, joining)
@@ -40,6 +42,7 @@ class Joining:
                 body = msgspec.structs.replace(body, note=str(error))
         if isinstance(body, Joined):
             session.agent, session.how, session.incarnation = body.agent, "joined just now", body.incarnation
+            session.proof = session.shown  # what it joined with is what it goes on with
         return body
 
     async def register(

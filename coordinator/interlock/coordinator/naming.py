@@ -140,6 +140,15 @@ class Names:
         """The main worktree of the repository that a key belongs to, "" where it is the machine's, or not known."""
         return self._repositories.main_of(_repository(key))
 
+    def builds(self, session: Session) -> tuple[tuple[str, ...], ...]:
+        """What counts as a build in a session's worktree, beside what profiles.py knows: first words of commands."""
+        found = self._supervisor.config.builds
+        place = self._repositories.files.place(session.worktree) if session.worktree else None
+        if place is None or not self._repositories.is_member(place, place.id):
+            return found
+        self._refresh(place.id)
+        return found + self._supervisor.config.repository_builds.get(place.id, ())
+
     def extended(self, message: Extend, sender: str) -> tuple[Extend, str]:
         """The first word of an EXTEND is a resource only if the sender holds it; and its key, where that is clear.
 

@@ -102,6 +102,7 @@ class _Repository:
         self.stamp: Stamp | None = None
         self.resources: dict[str, Definition] = {}
         self.state_files: dict[str, str] = {}
+        self.builds: tuple[tuple[str, ...], ...] = ()
         self.why = ""
 
 
@@ -146,9 +147,9 @@ class Repositories:
         known = self._known.get(repository)
         if known is None or self.files.stamp(known.trusted.file) == known.stamp:
             return False
-        before = (known.resources, known.why)
+        before = (known.resources, known.builds, known.why)
         self._read(known)
-        return (known.resources, known.why) != before
+        return (known.resources, known.builds, known.why) != before
 
     def config(self) -> Config:
         """The home's configuration, with what the repositories add to it, and which of them add nothing now."""
@@ -161,7 +162,10 @@ class Repositories:
                 suspended[id_] = known.why
         if self.problem and not self._known:  # nobody can say what was trusted: that takes nothing from anybody
             suspended["*"] = f"a repository, and {self.problem.partition(' - ')[0]}"
-        return msgspec.structs.replace(self._home, resources=resources, state_files=state_files, suspended=suspended)
+        builds = {id_: known.builds for id_, known in self._known.items() if known.builds}
+        return msgspec.structs.replace(
+            self._home, resources=resources, state_files=state_files, suspended=suspended, repository_builds=builds
+        )
 
     def main_of(self, repository: str) -> str:
         """The main worktree of a trusted repository, "" of another."""
@@ -194,7 +198,7 @@ class Repositories:
 
     def _read(self, known: _Repository) -> None:
         file, id_ = known.trusted.file, known.trusted.id
-        known.stamp, known.resources, known.state_files = self.files.stamp(file), {}, {}
+        known.stamp, known.resources, known.state_files, known.builds = self.files.stamp(file), {}, {}, ()
         try:
             data = self.files.read(file)
             if digest(data) != known.trusted.sha256:
@@ -202,6 +206,7 @@ class Repositories:
                 return
             found = read(data, file, id_, self._home)
             known.resources, known.state_files, known.why = found.resources, found.state_files, ""
+            known.builds = found.builds
         except FileNotFoundError:
             known.why = f"{visible(file)}, which is gone: a person puts it back, or runs bus forget"
         except ConfigError as error:
@@ -227,7 +232,7 @@ def read(data: bytes, file: str, repository: str, home: Config) -> Config:
         data: the file's content. file: its path, for the sentences. repository: its id. home: whose times hold.
 
     Raises:
-        ConfigError: it is no configuration, or holds more than resources.
+        ConfigError: it is no configuration, or holds settings of the bus.
     """
     try:
         text = data.decode()

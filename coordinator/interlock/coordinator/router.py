@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.coordinator import rates
 from interlock.coordinator.actor import Item
+from interlock.coordinator.authority import digest_of
 from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.counting import counts_as
 from interlock.coordinator.desk import Desk
@@ -68,6 +69,8 @@ class Router:
             None where it is in its mailbox or answered; else what has to be awaited before the next envelope.
         """
         message_id = envelope.id or new_id()
+        session.shown = digest_of(envelope.token) or session.proof
+        envelope.token = ""  # nobody behind here needs it, and what is not there is in no log
         try:
             if not _ID.fullmatch(message_id):
                 raise No(Code.BAD_MESSAGE, "an id has 1 to 64 letters, digits, '_', '.', ':' or '-'")
@@ -79,6 +82,8 @@ class Router:
                 work = self._desk.hear(session, message_id, envelope)
                 return None if work is None else self._guarded(session, message_id, work)
             sender = self._sender(session, envelope)
+            if (why_not := self._supervisor.authority.why_not(session, sender)) is not None:
+                raise No(Code(why_not.code), why_not.why)
             if self._supervisor.world.registry.living(sender) is None:
                 return self._guarded(session, message_id, self._join_first(session, envelope, sender, message_id))
             work = self._route(session, envelope, sender, message_id)

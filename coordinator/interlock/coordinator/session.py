@@ -64,6 +64,8 @@ class Session:
         self.nobody = Refused(Code.BAD_MESSAGE, "name the sender: --as NAME, or from in the envelope")
         self.incarnation = 0
         self.worktree = ""
+        self.proof = ""  # digest of the token that it began with
+        self.shown = ""  # the same of the message at hand, which may carry one of its own
         self.program = ""  # the agent that the program at the other end is; its life hangs on that
         self.secret = ""  # digest of what all connections of that program have in common
         self.runs: set[str] = set()  # ids of the requests of `bus run` that wait on it

@@ -14,9 +14,10 @@ from anyio.abc import TaskGroup
 
 from interlock.coordinator.actor import Actor, Item
 from interlock.coordinator.attendance import Attendance
+from interlock.coordinator.authority import Authority, NoTokens
 from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
-from interlock.coordinator.config import RESOURCE_CONTROL, Config
+from interlock.coordinator.config import Config
 from interlock.coordinator.consequences import Consequences
 from interlock.coordinator.dispatcher import Dispatcher
 from interlock.coordinator.effects import Effects
@@ -69,6 +70,7 @@ class Supervisor:
         self.sessions: set[Session] = set()
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
         self.attendance = Attendance(self)
+        self.authority = Authority(lambda: self.config, NoTokens())
         self.launches = LaunchWatch(self)
         self.governing = Governing(self)
         self.stopping = anyio.Event()
@@ -216,7 +218,7 @@ class Supervisor:
 
     def may_control(self, session: Session, agent: str) -> bool:
         """The agent may set policies and grant. Args: session: that it speaks through."""
-        return RESOURCE_CONTROL in self.config.allowed.get(agent, ())
+        return self.authority.may_control(session, agent)
 
     def run_waits(self, request_id: str, session: Session) -> None:
         """From now on that connection hears what becomes of a `bus run`'s ticket."""

@@ -17,6 +17,7 @@ class Envelope(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
     Args:
         args: the words of a command line, as they were given: its verb, its fields, the rest.
         message: SendMessage style, the same as `text`. summary: taken and not looked at.
+        token: of the sender, where the bus wants one and the session did not begin with it.
     """
 
     to: str = ""
@@ -30,6 +31,7 @@ class Envelope(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
     message: str | None = None
     summary: str | None = None
     incarnation: int = 0
+    token: str = ""
 
 
 class Hello(msgspec.Struct, omit_defaults=True):
@@ -38,7 +40,7 @@ class Hello(msgspec.Struct, omit_defaults=True):
     Args:
         agent: a name that was given; how: where ("--as", "BUS_AGENT").
         cwd: the caller's directory. user: $USER, given only at a terminal.
-        notices: show unread news in the welcome.
+        notices: show unread news in the welcome. token: of the agent, where the bus wants one.
     """
 
     agent: str = ""
@@ -47,6 +49,7 @@ class Hello(msgspec.Struct, omit_defaults=True):
     cwd: str = ""
     user: str = ""
     notices: bool = False
+    token: str = ""
 
 
 class Line(msgspec.Struct, omit_defaults=True):

@@ -16,7 +16,7 @@ from interlock.protocol.envelope import BadEnvelope, Envelope, Hello, decode_lin
 from interlock.protocol.limits import MESSAGE_BYTES_MAX, POST_BYTES_MAX
 from interlock.protocol.names import COORDINATOR, SUPERVISOR, why_not_agent
 
-_HEADER = re.compile(r"(from|to|reply-to|id):[ \t]*(.*)", re.IGNORECASE)
+_HEADER = re.compile(r"(from|to|reply-to|id|token):[ \t]*(.*)", re.IGNORECASE)
 _OTHER_HEADER = re.compile(r"([A-Za-z][A-Za-z-]*):")
 
 
@@ -106,11 +106,15 @@ def _plain(text: str) -> Envelope:
         return Envelope(text=text)
     if line:
         other = _OTHER_HEADER.match(line)
-        what = f"the header {other[1]}: is unknown (From, To, Reply-To and Id are known)" if other else "it is missing"
+        what = (
+            f"the header {other[1]}: is unknown (From, To, Reply-To, Id and Token are known)"
+            if other
+            else "it is missing"
+        )
         raise BadEnvelope(Code.BAD_MESSAGE, f"after the headers comes an empty line, then the message: {what}")
     return Envelope(
         to=headers.get("to", ""), sender=headers.get("from", ""), id=headers.get("id", ""),
-        reply_to=headers.get("reply-to", ""), text=after,
+        reply_to=headers.get("reply-to", ""), text=after, token=headers.get("token", ""),
     )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ OTHERS = {
     "init": "Write a first bus.toml for this repository.",
     "brief": "At most 12 lines for every agent's prompt.",
     "config": "Which bus.toml counts; check one, trust one.",
+    "token": "Tokens that say for certain who an agent is.",
     "forget": "Repositories that are gone.",
     "errors": "Every code, and what to do.",
     "completion": "Complete bus in your shell.",

@@ -192,6 +192,7 @@ def _trust(path: str) -> int:
     if known is None or known.sha256 != digest(data) or known.file != file:
         say = say_err if Given.options.json else say_out
         shown = [f"  {line}" for name, each in resources.items() for line in lines_of(name, each, states.get(name, ""))]
+        shown += [f"  builds, as the gate sees it: {visible(' '.join(words))}" for words in found.builds]
         _show_and_ask(
             [
                 f"{visible(file)} declares for the repository {visible(place.common)}:",

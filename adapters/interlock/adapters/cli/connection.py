@@ -90,13 +90,15 @@ class Connection:
             cwd = os.getcwd()
         except OSError:
             cwd = ""
-        hello = {
+        hello: Frame = {
             "agent": self.options.name,
             "how": self.options.how,
             "cwd": cwd,
             "user": os.environ.get("USER", "") if os.isatty(0) else "",
             "notices": self._notices,
         }
+        token = own_token()
+        hello |= {"token": token} if token else {}
         self._send({"hello": hello})
         frame = self.receive(ANSWER_S)
         if not frame:  # it is stopped: without a welcome nobody knows who asks, and what comes next would wait for ever
@@ -247,6 +249,18 @@ def connect(root: str) -> socket.socket:
     connection = socket.socket(fileno=reach(root).detach())
     connection.settimeout(CONNECT_S)
     return connection
+
+
+def own_token() -> str:
+    """The token that this command was given, "" for none. Raises Failure 65."""
+    if not (os.environ.get("BUS_TOKEN") or os.environ.get("BUS_TOKEN_FILE")):
+        return ""
+    from interlock.adapters.given_token import NoToken, given_token
+
+    try:
+        return given_token()
+    except NoToken as error:
+        raise Failure(65, str(error)) from None
 
 
 def reach(root: str) -> _socket.socket:

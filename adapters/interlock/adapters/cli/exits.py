@@ -36,6 +36,7 @@ MEANINGS = {
     "revoke": "0 taken back, 77 nobody has it, or not at a terminal",
     "doctor": "0 nothing is wrong, 1 something is",
     "config": "0 it is right, 78 it is not, and where",
+    "token": "0, 64 no such capability, 73 there is one already, or it cannot be written, 77 there is none to revoke",
     "forget": "0",
 }
 EVERYWHERE = (

@@ -136,8 +136,8 @@ class BlockingBus:
     that matters give `answer_polls=False` and say `grant.extend()` yourself.
     """
 
-    def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False) -> None:
-        self._bus = Bus(agent, home=home, takeover=takeover)
+    def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False, token: str = "") -> None:
+        self._bus = Bus(agent, home=home, takeover=takeover, token=token)
         self._stack = contextlib.ExitStack()
         self._portal: BlockingPortal | None = None
 

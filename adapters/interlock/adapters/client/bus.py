@@ -38,6 +38,8 @@ class Bus:
             (BUS_AGENT, the agent that this process runs under, the worktree), and that agent outlives this program.
         home: as `--home`; "" for BUS_HOME, or the user's own.
         takeover: the name is yours, whoever has it now.
+        token: that `bus token create` made for it, where the bus wants one; "" for BUS_TOKEN, or the content of
+            BUS_TOKEN_FILE.
 
     A supervisor is started where none runs, unless BUS_AUTOSTART=0, after `bus down`, or inside a `bus run`. Where a
     sandbox refuses the socket the same is said through the inbox folders, and no supervisor is started. One that goes
@@ -48,10 +50,10 @@ class Bus:
         BusUnavailable: on entering, and wherever nobody answers for 10 s.
     """
 
-    def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False) -> None:
+    def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False, token: str = "") -> None:
         name = agent or os.environ.get("BUS_AGENT", "")
         how = "Bus(agent=…)" if agent else "BUS_AGENT" if name else ""
-        self._link = Link(name, how, program=bool(agent), takeover=takeover, home=home)
+        self._link = Link(name, how, program=bool(agent), takeover=takeover, home=home, token=token)
         self._holdings = Holdings(self._link)
         self._turns = Turns()
         self._tasks: TaskGroup | None = None
@@ -245,7 +247,7 @@ class Bus:
             Refused, BusUnavailable (not while following), while iterating.
         """
         question = control.Tail(-1 if since is None else since, last, follow, resource, event_type)
-        tail = Tail(self._link.home, self.agent, question)
+        tail = Tail(self._link.home, self.agent, question, self._link.token)
         self._tails.add(tail)
         tail.on_close = self._tails.discard
         return tail

@@ -89,11 +89,12 @@ class Inbox:
 class Tail:
     """See `Bus.tail`, which makes it. `aclose` ends it; the end of its Bus does too."""
 
-    def __init__(self, home: str, agent: str, question: control.Tail) -> None:
+    def __init__(self, home: str, agent: str, question: control.Tail, token: Callable[[], str]) -> None:
         self.on_close: Callable[[Tail], None] = lambda tail: None
         self._home = home
         self._agent = agent
         self._question = question
+        self._token = token
         self._events: deque[dict[str, Any]] = deque()
         self._wire: Wire | None = None
         self._is_over = False
@@ -133,7 +134,9 @@ class Tail:
         return wire
 
     async def _begin(self, wire: Wire) -> None:
-        question = self._question
+        question, token = self._question, self._token()
+        if token:
+            await wire.send({"hello": {"agent": self._agent, "token": token}})
         if question.since < 0 and not question.last:  # from now on: and now is kept, over restarts too
             newest = msgspec.structs.replace(question, last=1, follow=False, resource="", event_type="")
             await wire.send({"id": "now", "to": "supervisor", "body": newest})

@@ -28,6 +28,7 @@ from interlock.adapters.client.wire import (
     line_of,
     open_wire,
 )
+from interlock.adapters.given_token import NoToken, given_token
 from interlock.coordinator.ids import new_id
 from interlock.protocol import control, messages
 from interlock.protocol.codes import Code
@@ -51,9 +52,10 @@ class _Question:
 
 
 class Link:
-    """Args: agent, how: the name that was given, and where. program: the agent is this program. home: as --home."""
+    """Args: agent, how: the name that was given, and where. program: the agent is this program. home: as --home.
+    token: "" for what the environment gives."""
 
-    def __init__(self, agent: str, how: str, *, program: bool, takeover: bool, home: str) -> None:
+    def __init__(self, agent: str, how: str, *, program: bool, takeover: bool, home: str, token: str = "") -> None:
         self.agent = agent
         self.home = home
         self.is_program = program
@@ -61,6 +63,7 @@ class Link:
         self.on_return: Callable[[], None] = lambda: None
         self.on_end: Callable[[str], None] = lambda why: None
         self._how = how
+        self._token = token
         self._takeover = takeover
         self._incarnation = 0
         self._wire: Wire | None = None
@@ -191,10 +194,13 @@ class Link:
     async def _introduce(self, wire: Wire) -> None:
         hello: dict[str, Any] = {"agent": self.agent, "how": self._how, "cwd": here()}
         hello |= {"user": os.environ.get("USER", "") if os.isatty(0) else "", "incarnation": self._incarnation}
-        await wire.send({"hello": hello})
+        token = self.token()
+        await wire.send({"hello": hello | ({"token": token} if token else {})})
         welcome = None
         while welcome is None:
             welcome = (await wire.receive()).welcome
+        if self.is_program and welcome.code == Code.CAPABILITY_DENIED:
+            raise Refused(welcome.code, welcome.why)
         self.agent = welcome.agent
         self._incarnation = welcome.incarnation
         if self.is_program:
@@ -203,6 +209,13 @@ class Link:
             await wire.send({"id": "follow", "to": "supervisor", "body": control.Wait("*", True)})
             while (await wire.receive()).reply_to != "follow":
                 pass
+
+    def token(self) -> str:
+        """What says for certain who this is, "" for nothing. Raises Refused where it cannot be read."""
+        try:
+            return self._token or given_token()
+        except NoToken as error:
+            raise Refused(Code.CAPABILITY_DENIED, str(error)) from None
 
     async def _join(self, wire: Wire) -> None:
         secret = _secrets.setdefault(os.getpid(), new_id() + os.urandom(16).hex())

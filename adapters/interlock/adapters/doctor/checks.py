@@ -16,6 +16,7 @@ CHECKS: tuple[Check, ...] = (
     home.foreign,
     home.configuration,
     trusted.trust,
+    trusted.tokens,
     declared.windows,
     declared.spared,
     login.service,

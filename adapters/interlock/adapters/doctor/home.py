@@ -17,7 +17,7 @@ DATABASE_MAGIC = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html,
 def folders(scene: Scene) -> Iterator[Finding]:
     """Each folder is a real one, ours, and nobody else's."""
     home = scene.home
-    for folder in (home.root, home.launches, home.logs, home.states):
+    for folder in (home.root, home.launches, home.logs, home.states, home.tokens):
         try:
             found = os.lstat(folder)
         except FileNotFoundError:
