@@ -145,7 +145,7 @@ class Coordinating:
         ear, id_ = _Ear(), new_id()
         inner = Session(session.caller, ear, owner=session.owner, claimed=session.claimed)
         inner.agent, inner.how, inner.incarnation = session.agent, session.how, session.incarnation
-        inner.worktree, inner.nobody = session.worktree, session.nobody
+        inner.worktree, inner.nobody, inner.proof = session.worktree, session.nobody, session.shown
         said = msgspec.Raw(msgspec.json.encode({"type": word, **body}))
         work = self._hear(inner, Envelope(to=COORDINATOR, id=id_, body=said))
         if work is not None:
