@@ -316,7 +316,7 @@ def asked(place: Home, **facts: Any) -> list[Finding]:
     health = {**WELL, "version": version("interlock"), **facts.pop("health", {})}
     config = parse_config("[resources.web]\nstart = 'x'\nports = [7080]\n", "bus.toml")
     survivors = facts.pop("survivors", ())
-    given = Asked(health, facts.get("resources", []), facts.get("agents", []))
+    given = Asked(health, facts.get("resources", []), facts.get("agents", []), facts.get("commands", []))
     seen = Scene(place, {}, given, "", 1, config, "", survivors, time.time() + 60, facts.get("verified"))
     return examine(seen)
 
@@ -326,6 +326,8 @@ IN_DOUBT = {
     "why": "the database was lost",
 }  # fmt: skip
 DOWN = {"resource": "machine/web", "declared": True, "units": [], "holders": [{"agent": "ann"}], "down": True}
+LEFT_ALONE = {"resource": "machine/web", "declared": True, "policy": {"controller": "boss", "controller_gone": True}}
+LOST = {"launch": "run-1-aa", "state": "recovery_required", "command": "make", "agent": "ann", "why": "its keeper died"}
 UNBOUND = {"agent": "ann", "presence": "unknown", "holds": ["web"], "unread": 2_000}
 
 
@@ -334,6 +336,8 @@ UNBOUND = {"agent": "ann", "presence": "unknown", "holds": ["web"], "unread": 2_
     [
         ({"resources": [IN_DOUBT]}, ["recovery"], "bus recover web"),
         ({"resources": [DOWN]}, ["server_down"], "bus --as ann restart web"),
+        ({"resources": [LEFT_ALONE]}, ["controller"], "bus policy set"),
+        ({"commands": [LOST, {**LOST, "state": "started"}]}, ["command"], "bus recover run-1-aa"),
         ({"agents": [UNBOUND]}, ["unbound", "unread"], "bus join ann --pid PID, with the pid of its program"),
         ({"health": {"frozen": ["machine/x failed and is frozen: read"]}}, ["frozen"], "bus down && bus up"),
         ({"health": {"version": "0.0.1"}}, ["version"], "bus down && bus up"),

@@ -9,6 +9,7 @@ from tests.coordinator.memory_store import MemoryStore
 from tests.coordinator.virtual_time import VirtualClock
 
 from interlock.coordinator.config import parse_config
+from interlock.coordinator.toml_values import ConfigError
 from interlock.coordinator.world import World
 from interlock.protocol.gate_state import CommandState
 from interlock.protocol.identity import Identity
@@ -107,6 +108,26 @@ async def test_a_grant_goes_only_from_who_may_to_a_ticket_that_there_is(bus: Bus
         assert (await boss.ask("GRANT t1"))["code"] == "TARGET_ENDED"
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[agents.boss]\nallow = ["resource.contrl"]\n', "allow: 'resource.contrl' is no capability; did you mean"),
+        ('[agents.boss]\nallow = "resource.control"\n', "bus.toml:2: [agents.boss] allow must be a list"),
+        ('[agents.boss]\nallows = []\n', "bus.toml:2: [agents.boss] unknown key 'allows'; did you mean 'allow'?"),
+        ('[agents."a/b"]\nallow = []\n', "'a/b' is no agent name"),
+    ],
+)  # fmt: skip
+def test_a_capability_that_is_none_is_one_clear_sentence(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text, "bus.toml")
+    assert why in str(raised.value)
+
+
+def test_a_repository_allows_nobody_anything() -> None:
+    with pytest.raises(ConfigError, match=r"home's bus\.toml only"):
+        parse_config('[agents.boss]\nallow = ["resource.control"]\n', "bus.toml", CONFIG)
+
+
 # --- who is covered ---------------------------------------------------------------------------
 async def test_cover_names_the_policies_of_whomever_the_asker_counts_as(bus: Bus) -> None:
     shared, keeper = process(), process()
@@ -165,6 +186,16 @@ async def test_who_says_that_its_command_has_ended_is_answered_once_all_of_it_is
         await settled()
         assert (bus.effects.read, bus.effects.forgotten) == (["l1"], ["l1"])
         assert (await supervise(ann, "ENDED", launch="l1"))["type"] == "RELEASED"
+
+
+async def test_the_hold_that_a_wrapper_of_an_earlier_version_names_counts(bus: Bus) -> None:
+    async with bus.running():
+        ann = await joined(bus, "ann")
+        fence = await run_ticket(ann, KEY)
+        assert (await admit(ann, "l1", process(), resource=KEY, fence=fence + 1))["code"] == "STALE_FENCE"
+        assert (await admit(ann, "l1", process(), resource=KEY, fence=fence))["type"] == "ADMITTED"
+        assert launches_of(bus, KEY) == ["l1"]
+        assert (await supervise(ann, "ENDED", launch="l1", resource=KEY))["type"] == "RELEASED"
 
 
 async def test_one_refusal_takes_back_what_was_admitted_before(bus: Bus) -> None:
@@ -332,6 +363,27 @@ async def test_every_step_of_a_command_survives_a_restart() -> None:
         assert (bus.effects.read, bus.effects.forgotten) == (["l2"], ["l2"])
     async with story.next().running() as bus:
         assert bus.supervisor.world.gate.epochs.as_dict() == {KEY: 3, OTHER: 1}
+
+
+async def test_a_resource_that_was_not_told_before_the_end_is_told_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    async with story.next().running() as bus:
+        boss = await joined(bus, "boss")
+        tell = bus.supervisor.tell
+        monkeypatch.setattr(
+            bus.supervisor, "tell", lambda to, what, **rest: isinstance(what, Govern) or tell(to, what, **rest)
+        )
+        await policy(boss)
+        await settled()
+        assert bus.supervisor.world.resource(KEY).policy is None
+    async with story.next().running() as bus:
+        await settled()
+        known = bus.supervisor.world.resource(KEY)
+        assert (known.policy and known.policy.controller, known.epoch) == ("boss", 1)
+        seq = bus.supervisor.world.seq
+    async with story.next().running() as bus:
+        await settled()
+        assert bus.supervisor.world.seq == seq + 1, "it is told only where it does not know: all there is is `up`"
 
 
 async def test_an_admission_that_was_cut_short_before_the_gate_is_finished_or_found_harmless() -> None:

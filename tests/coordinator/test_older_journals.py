@@ -17,7 +17,8 @@ from interlock.coordinator.store import Row
 from interlock.coordinator.world import World
 from interlock.protocol.letters import Letters
 from interlock.protocol.resource_commands import RunStep, StepResult
-from interlock.protocol.resource_state import StepKind, UnitState
+from interlock.protocol.resource_state import Ended, StepKind, UnitState
+from interlock.protocol.table import Table
 
 LINES = (Path(__file__).parents[1] / "fixtures" / "journal_of_0.1.jsonl").read_bytes().splitlines()
 CONFIG = '[resources.gpu]\nunits = ["0", "1"]\n[resources.web]\nstart = "npm run dev"\nurl = "http://localhost:7080"\n'
@@ -41,13 +42,22 @@ def without_numbers(world: World) -> World:
     return msgspec.structs.replace(world, letters=0, inboxes=inboxes)
 
 
+def without_ends(world: World) -> World:
+    """As 0.1 had it: of a ticket that had ended it did not keep the fence."""
+    resources = {}
+    for key, resource in world.resources.items():
+        ended = ((id_, Ended(each.agent, each.at_ms, each.why)) for id_, each in resource.ended.items())
+        resources[key] = msgspec.structs.replace(resource, ended=Table(ended))
+    return msgspec.structs.replace(world, resources=resources)
+
+
 def test_its_records_make_the_world_that_it_had() -> None:
     world = World()
     for row in rows():
         world.apply(records.decode(row.body))
         world.hash = row.hash.hex()
     snapshot = World.decode(LINES[-1])
-    assert as_bytes(without_numbers(world)) == as_bytes(snapshot)
+    assert as_bytes(without_ends(without_numbers(world))) == as_bytes(snapshot)
     assert [str(unit.state) for unit in world.resources["machine/gpu"].units] == ["draining", "held"]
 
 

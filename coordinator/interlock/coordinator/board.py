@@ -2,7 +2,9 @@
 letter which was shown counts as delivered."""
 
 from interlock.coordinator import views
+from interlock.coordinator.gate_desk import governed_view
 from interlock.coordinator.naming import Names
+from interlock.coordinator.presence import presence_of
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tickets import Tickets
@@ -27,7 +29,7 @@ class Board:
 
     def status_text(self, session: Session, resource: str) -> Text:
         """The answer to a STATUS message."""
-        keys = [self._names.resolve(resource, session)] if resource else self._shown()
+        keys = [self._names.resolve(resource, session)] if resource else self.shown()
         now_ms = self._supervisor.clock.wall_ms()
         shown = [(key, resource or self._names.shown(key, session)) for key in keys]
         lines = [views.summary_line(self._tickets.resource(key), name, now_ms) for key, name in shown]
@@ -64,25 +66,26 @@ class Board:
 
     def status(self, session: Session, called: str) -> control.StatusReply | Refused:
         """One resource, by the name that it is called, or all that are shown."""
-        keys = [self._names.resolve(called, session)] if called else self._shown()
+        keys = [self._names.resolve(called, session)] if called else self.shown()
         config, now_ms = self._supervisor.config, self._supervisor.clock.wall_ms()
         rows = {key: views.status_of(self._tickets.resource(key), key in config.resources, now_ms) for key in keys}
-        return control.StatusReply(tuple(row | self._names.about(key, session) for key, row in rows.items()))
+        return control.StatusReply(
+            tuple(
+                row | governed_view(self._supervisor, key) | self._names.about(key, session)
+                for key, row in rows.items()
+            )
+        )
 
     def agents(self) -> control.AgentsReply:
         """Every agent that is known, what it has, and what it waits for."""
         world, rows = self._supervisor.world, []
         for agent in world.registry.agents.values():
             holds, waits_for = views.standing(world, agent.name, self._supervisor.resources_of(agent.name))
-            presence = "gone" if agent.gone else "unknown"
-            if not agent.gone and agent.session:
-                presence = "unknown" if agent.name in world.registry.cut else "alive"
-            elif not agent.gone and agent.process is not None:
-                presence = str(self._supervisor.effects.probe(agent.process))
             rows.append(
                 {
                     "agent": agent.name,
-                    "presence": presence,
+                    "presence": str(presence_of(self._supervisor, agent)),
+                    "state": "waiting_resource" if waits_for else "holding" if holds else "idle",
                     "bound_to": agent.bound_to,
                     "worktree": agent.worktree,
                     "incarnation": agent.incarnation,
@@ -117,7 +120,7 @@ class Board:
             what += f" unit {unit}" if unit else ""
         return Refused(Code.TARGET_ENDED, f"nothing runs for {what}: its last log is named in bus tail", called)
 
-    def _shown(self) -> list[str]:
-        """Declared resources, and whatever else is in use."""
+    def shown(self) -> list[str]:
+        """Keys of declared resources, and of whatever else is in use."""
         used = [key for key, resource in self._supervisor.world.resources.items() if not resource.is_idle()]
         return sorted({*self._supervisor.config.resources, *used})

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from interlock.coordinator.presence import presence_of
 from interlock.coordinator.world import GATE
 from interlock.protocol.gate import blockers_of
 from interlock.protocol.gate_commands import (
@@ -14,6 +17,8 @@ from interlock.protocol.gate_commands import (
     PolicySet,
 )
 from interlock.protocol.gate_state import CommandState
+from interlock.protocol.identity import Presence
+from interlock.protocol.messages import FromBus, Queued
 from interlock.protocol.resource_commands import Govern
 
 if TYPE_CHECKING:
@@ -44,6 +49,17 @@ class Governing:
         self._told[key] = word
         if (known.policy, known.epoch, known.blockers) != (word.policy, word.epoch, word.blockers):
             self._supervisor.tell(key, word)
+
+    def noted(self, body: FromBus) -> FromBus:
+        """What is said, and where somebody waits for a controller who is gone, that too."""
+        if not isinstance(body, Queued):
+            return body
+        policy = self._supervisor.world.gate.policies.get(body.key)
+        agents = self._supervisor.world.registry.agents
+        if policy is None or presence_of(self._supervisor, agents.get(policy.controller)) is not Presence.GONE:
+            return body
+        gone = f"{policy.controller}, its controller, is gone: a person names another, see bus policy"
+        return msgspec.structs.replace(body, note="; ".join(filter(None, (body.note, gone))))
 
     def follow(self, event: GateEvent) -> None:
         """Tell the resources that an event of the gate concerns."""

@@ -12,6 +12,7 @@ import msgspec
 from interlock.coordinator import rates
 from interlock.coordinator.actor import Item
 from interlock.coordinator.authority import digest_of
+from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.counting import counts_as
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
@@ -57,6 +58,7 @@ class Router:
         self._desk = desk
         self._names = desk.names
         self._repeats = Repeats(supervisor, desk.tickets)
+        desk.coordinating = Coordinating(supervisor, desk.names, desk.board, desk.gate, self.hear)
         self._rate = rates.of_agents(supervisor.clock)
         self._pair_rate = rates.of_pairs(supervisor.clock)
 

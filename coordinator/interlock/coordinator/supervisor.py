@@ -243,7 +243,8 @@ class Supervisor:
         notes = tuple(session.notes)
         session.notes.clear()
         now = wire_time(self.clock.wall_ms())
-        session.push(answer_frame(new_id(), now, session.agent, body, message_id, notes))
+        said = self.governing.noted(body)
+        session.push(answer_frame(new_id(), now, session.agent, said, message_id, notes))
         session.answered(message_id)
 
     # --- after a decision is durable --------------------------------------------------------

@@ -51,6 +51,15 @@ def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]
     return status
 
 
+def reservations_of(resource: Resource) -> list[dict[str, Any]]:
+    """What is granted for a command that has not been started."""
+    return [
+        {"agent": unit.ticket.agent, "request_id": unit.ticket.request_id, "unit": unit.name, "fence": unit.fence}
+        for unit in resource.units
+        if unit.ticket is not None and unit.state is UnitState.HELD and unit.is_reservation() and not unit.launches
+    ]
+
+
 def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
     """What an agent has and waits for, each with its next command."""
     found = []

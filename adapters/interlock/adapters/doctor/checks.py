@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from interlock.adapters.doctor import declared, home, inboxes, login, machine, process, resources, trusted
+from interlock.adapters.doctor import declared, gate, home, inboxes, login, machine, process, resources, trusted
 from interlock.adapters.doctor.scene import Finding, Scene
 
 Check = Callable[[Scene], Iterator[Finding]]
@@ -32,6 +32,8 @@ CHECKS: tuple[Check, ...] = (
     inboxes.relays,
     process.log_errors,
     resources.in_doubt,
+    gate.controllers,
+    gate.commands_in_doubt,
     resources.strangers,
     resources.nobodys_launches,
     resources.agents,

@@ -42,6 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
     health: dict[str, Any]
     resources: list[dict[str, Any]]
     agents: list[dict[str, Any]]
+    commands: list[dict[str, Any]] = []
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -154,7 +155,8 @@ def _ask(home: Home, whole_log: bool, say: Say | None) -> tuple[Asked, dict[str,
         if "version" not in health:  # an older supervisor does not know the question
             health = {**ask("PING"), "frozen": [], "state_files": "", "launches": None}
         verified = _verify(connection, say) if whole_log or say is not None else None
-        return Asked(health, status.get("resources", []), agents.get("agents", [])), verified
+        commands = ask("COMMANDS").get("commands", [])  # one of before the gate refuses to say
+        return Asked(health, status.get("resources", []), agents.get("agents", []), commands), verified
     finally:
         connection.close()
 
