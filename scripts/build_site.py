@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "guide",
         (
             "share-a-dev-server", "prompts", "gpu-pool", "test-database", "agents-in-containers", "a-person-takes-over",
-            "python", "daemons-that-outlive-builds", "resources", "configuration",
+            "python", "daemons-that-outlive-builds", "resources", "configuration", "identity",
         ),
     ),
     "Operations": ("operations", ("install-upgrade-uninstall", "doctor", "back-up-and-recover", "troubleshooting")),

@@ -26,6 +26,7 @@ from interlock.adapters.doctor.scene import Asked, Finding, Scene, lock_holder, 
 from interlock.adapters.login_service import LoginService
 from interlock.adapters.paths import Home
 from interlock.adapters.process import identify
+from interlock.adapters.tokens import LocalTokens
 from interlock.adapters.trust import LocalRepositories, now
 from interlock.coordinator.config import parse_config
 from interlock.coordinator.repositories import Trusted, digest
@@ -113,6 +114,14 @@ def trusts(place: Home, what: str) -> None:
     LocalRepositories(place).trust(Trusted("0" * 32, str(common), str(file), digest(b"# one\n"), now()))
 
 
+def has_a_token(place: Home, store: str = "") -> None:
+    place.config.write_text('[bus]\nidentity = "token"\n')
+    token = LocalTokens(place).create("ann", ())
+    Path(token.file).chmod(0o644)
+    if store:
+        LocalTokens(place).store.write_text(store)
+
+
 HARMS: list[tuple[str, Callable[[Home], object], str, str]] = [
     ("home", lambda p: p.root.chmod(0o755), "is open to others (mode 755)", "chmod 700 "),
     (
@@ -176,6 +185,8 @@ HARMS: list[tuple[str, Callable[[Home], object], str, str]] = [
     ("trust", lambda p: trusts(p, "gone"), "1 trusted repositories are not there any more", "bus forget --gone"),
     ("trust", lambda p: trusts(p, "changed"), "has changed since it was trusted", "bus config trust "),
     ("trust", lambda p: trusts(p, "file gone"), "is gone, and so is what it declared", "bus config untrust "),
+    ("token", has_a_token, "tokens/ann, the token of ann, is open to others (mode 644)", "chmod 600 "),
+    ("token", lambda p: has_a_token(p, "{"), ".known.json: no list of tokens", "mv "),
     (
         "spare",
         lambda p: p.config.write_text('[bus]\nspare = ["bash", "java gradle"]\n'),

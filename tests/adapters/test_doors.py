@@ -34,13 +34,16 @@ class Door(Protocol):
 
 
 class SocketDoor:
-    """Args: agent: says hello as that."""
+    """Args: agent: says hello as that, with a token where one is given."""
 
-    def __init__(self, bus: Bus, agent: str) -> None:
-        self._peer = Peer(str(bus.home / "bus.sock"))
+    def __init__(self, bus: Bus, agent: str, token: str = "") -> None:
+        self._peer = self.peer(bus, agent)
         self.agent = agent
-        self._peer.hello(agent)
+        self.welcome = self._peer.hello(agent, **({"token": token} if token else {}))
         self.ask(to="supervisor", body={"type": "WAIT", "resource": "*", "follow": True})
+
+    def peer(self, bus: Bus, agent: str) -> Peer:
+        return Peer(str(bus.home / "bus.sock"))
 
     def ask(self, **envelope: Any) -> Frame:
         message_id = envelope.setdefault("id", secrets.token_hex(8))
@@ -63,11 +66,8 @@ class SocketDoor:
 class RelayDoor(SocketDoor):
     """The same lines, over files. Args: folder: whose relay/."""
 
-    def __init__(self, bus: Bus, agent: str) -> None:
-        self._peer = RelayPeer(connect(str(bus.home), agent))
-        self.agent = agent
-        self._peer.hello(agent)
-        self.ask(to="supervisor", body={"type": "WAIT", "resource": "*", "follow": True})
+    def peer(self, bus: Bus, agent: str) -> Peer:
+        return RelayPeer(connect(str(bus.home), agent))
 
 
 class RelayPeer(Peer):
@@ -77,19 +77,35 @@ class RelayPeer(Peer):
         self._buffer = b""
 
 
-class FileDoor:
-    """JSON files in an agent's own out/."""
+class LineDoor(SocketDoor):
+    """The socket without a hello: each line names its sender, and carries its token."""
 
-    def __init__(self, bus: Bus, agent: str) -> None:
+    def __init__(self, bus: Bus, agent: str, token: str = "") -> None:
+        self._peer = self.peer(bus, agent)
         self.agent = agent
-        self._user = joined(bus, agent)
+        self._own: dict[str, Any] = {"from": agent, **({"token": token} if token else {})}
+
+    def ask(self, **envelope: Any) -> Frame:
+        return super().ask(**{**self._own, **envelope})
+
+
+class FileDoor:
+    """JSON files in an agent's own out/. Args: token: in each of them."""
+
+    def __init__(self, bus: Bus, agent: str, token: str = "") -> None:
+        self.agent = agent
+        self._token = token
+        self._user = self.user(bus, agent)
+
+    def user(self, bus: Bus, agent: str) -> FolderUser:
+        return joined(bus, agent)
 
     def close(self) -> None:
         pass
 
     def ask(self, **envelope: Any) -> Frame:
         name = secrets.token_hex(6)
-        self._user.post(json.dumps(envelope), name)
+        self._user.post(json.dumps(envelope | ({"token": self._token} if self._token else {})), name)
         frame: Frame = self._user.answer(name)
         return frame
 
@@ -103,14 +119,14 @@ class FileDoor:
 class TextDoor(FileDoor):
     """Plain text with headers, in the coordinator's folder."""
 
-    def __init__(self, bus: Bus, agent: str) -> None:
-        super().__init__(bus, agent)
+    def __init__(self, bus: Bus, agent: str, token: str = "") -> None:
+        super().__init__(bus, agent, token)
         self._desk = bus.home / "inboxes" / "coordinator" / "new"
 
     def ask(self, **envelope: Any) -> Frame:
         name = secrets.token_hex(6)
         headers = {"From": self._user.name, "To": envelope["to"], "Id": envelope.get("id", ""),
-                   "Reply-To": envelope.get("reply_to", "")}  # fmt: skip
+                   "Reply-To": envelope.get("reply_to", ""), "Token": self._token}  # fmt: skip
         lines = "".join(f"{key}: {value}\n" for key, value in headers.items() if value)
         self._user.post(f"{lines}\n{envelope['text']}\n", name, into=self._desk)
         frame: Frame = self._user.answer(name)

@@ -10,11 +10,15 @@ OURS = (
     "bus.db", "bus.db-wal", "bus.db.aside-20260101T000000-wal", "bus.lock", "bus.toml", "bus.down", "trusted.json",
     "log/supervisor.log", "log/supervisor.log.1", "log/web-3-0a1b2c.log", "launches/run-7-0a1b2c.jsonl",
     "shared-resources/.numbers", "shared-resources/gpu.md", "tmux/0123456789ab", "tmux/0123456789ab.control",
+    "tokens/.known.json", "tokens/.tmp-0a1b", "tokens/ann",
 )  # fmt: skip
 NOT_OURS = (
     "bus.png", "bus.txt", "log/mine.log", "log/2026/january.log", "launches/rockets.jsonl", "shared-resources/notes.md",
-    "tmux/tmux.conf", "inboxes/mail/new/letter", "inboxes/list.txt",
+    "tmux/tmux.conf", "inboxes/mail/new/letter", "inboxes/list.txt", "tokens/notes",
 )  # fmt: skip
+
+
+TOKEN = f"bus_{'x' * 43}\n"
 
 
 def test_in_a_folder_that_somebody_uses_besides_their_files_stay(tmp_path: Path) -> None:
@@ -24,7 +28,7 @@ def test_in_a_folder_that_somebody_uses_besides_their_files_stay(tmp_path: Path)
     for name in (*OURS, *NOT_OURS):
         path = home.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("" if name.endswith("gpu.md") else "precious")
+        path.write_text({"gpu.md": "", "ann": TOKEN}.get(path.name, "precious"))
     Folders(home.root).create("ann")
     # when
     removed = remove_home(home)
@@ -42,7 +46,7 @@ def test_a_home_of_its_own_is_gone_altogether(tmp_path: Path) -> None:
     for name in OURS:
         path = home.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
+        path.write_text(TOKEN if path.name == "ann" else "")
     Folders(home.root).create("ann")
     # when
     remove_home(home)

@@ -79,6 +79,7 @@ def test_builds_of_a_project_are_the_words_that_their_commands_begin_with() -> N
         ('[bus]\nspare = ["/usr/bin/watchman"]\n', 2, "a program's name"),
         ('[resources.a]\nspare = ["x"]\n', 2, "it belongs under [bus]"),
         (SERVER + 'terminal = "screen"\n', 4, "'screen' is unknown"),
+        ('[bus]\nidentity = "tokens"\n', 2, "'tokens' is unknown: \"open\" or \"token\""),
         ('[bus]\ninbox_files = "some"\n', 2, "'some' is unknown"),
         ("[resources]\na = 3\n", 2, "'a' must be a table"),
         ("bus = 3\n", 1, "'bus' must be a table"),

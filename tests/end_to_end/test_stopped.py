@@ -17,7 +17,7 @@ ASKS = {
     "up": "", "down": "", "cancel": "machine/x", "restart": "machine/x", "leave": "", "agents": "", "ack": "1",
     "receipt": "1", "backup": "copy.db", "recover": "machine/x",
 }  # fmt: skip
-ASKS_NOBODY = {"completion", "errors", "help", "init", "brief", "config"}
+ASKS_NOBODY = {"completion", "errors", "help", "init", "brief", "config", "token"}
 SAYS_SOMETHING_ELSE = {
     "attach": "it wants a terminal", "revoke": "it wants a terminal", "uninstall": "it wants --yes",
     "doctor": "it says how the supervisor is, and that is stopped", "forget": "it reads the trusted repositories first",

@@ -194,16 +194,16 @@ class Player:
             self.launches += 1
             words = text.removeprefix("admits ").split()
             command = " ".join(word for word in words if "=" not in word)
-            said = dict(word.split("=") for word in words if "=" in word)
-            inside = tuple(said["inside"].split(",")) if "inside" in said else ()
+            more = dict(word.split("=") for word in words if "=" in word)
+            inside = tuple(more["inside"].split(",")) if "inside" in more else ()
             return Admit(
-                agent, id_, int(said.get("fence", fence)), f"l{self.launches}", keeper(self.launches), command,
-                said.get("digest", ""), inside, names_of(how),
+                agent, id_, int(more.get("fence", fence)), f"l{self.launches}", keeper(self.launches), command,
+                more.get("digest", ""), inside, names_of(how),
             )  # fmt: skip
         if text.startswith("grants "):
             whose, *epoch = text.removeprefix("grants ").split()
-            body = Grant(self.last_id.get(whose, whose), int(epoch[0]) if epoch else 0)
-            return Mail(agent, 1, id_, body, "loop", may_control=agent in {"ctl", "boss"})
+            grant = Grant(self.last_id.get(whose, whose), int(epoch[0]) if epoch else 0)
+            return Mail(agent, 1, id_, grant, "loop", may_control=agent in {"ctl", "boss"})
         body = parse(text)
         if isinstance(body, Request):
             self.last_id[agent] = id_

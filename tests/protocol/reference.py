@@ -6,7 +6,7 @@ It knows lists and loops and no word of the machine's code: who owns it, who wai
 
 from dataclasses import dataclass
 
-POLL, CLAIM, TIME_MAX, LATE = 180_000, 120_000, 1_800_000, 1_000
+POLL, CLAIM, TIME_MAX, LATE, RESERVED = 180_000, 120_000, 1_800_000, 1_000, 30_000
 
 
 @dataclass(eq=False)
@@ -27,6 +27,10 @@ class Owner:
     claim_due: int | None = None
     poll_due: int | None = None
     silent_polls: int = 0
+    given_under: int = 0  # the number of the policy whose controller gave it
+    unused_until: int | None = None
+    commands: int = 0
+    bound_to: str = ""
 
 
 class Reference:
@@ -41,6 +45,8 @@ class Reference:
         self.last_look = 0
         self.doubtful: set[int] = set()  # numbers of units that a person must confirm first
         self.units_to_be, self.waits_for_new = units, False
+        self.enrolled: list[str] | None = None  # of the policy, if there is one
+        self.policies, self.blocked = 0, False
 
     def owner(self, agent: str) -> Owner | None:
         for owner in self.owners:
@@ -57,6 +63,9 @@ class Reference:
     def request(self, agent: str, time: int | None, now: int) -> str:
         self.heard(agent)
         owner, place = self.owner(agent), self.place(agent)
+        if self.enrolled is not None and agent not in self.enrolled:
+            self.serve(now)
+            return "REFUSED"
         if owner is not None:
             if time is not None:
                 owner.respected_until = now + min(time, TIME_MAX)
@@ -72,6 +81,8 @@ class Reference:
 
     def release(self, agent: str, now: int) -> str:
         owner = self.owner(agent)
+        if owner is not None and owner.commands:
+            return "REFUSED"
         if owner is not None:
             self.owners[self.owners.index(owner)] = None
             self.serve(now)
@@ -82,6 +93,8 @@ class Reference:
         owner = self.owner(agent)
         there = [place for place in self.line if not place.absent]
         if owner is None or self.owner(heir) is not None or (there and there[0].agent != heir):
+            return "REFUSED"
+        if self.enrolled is not None or owner.commands:
             return "REFUSED"
         if not there:
             if self.place(heir) is not None:
@@ -94,6 +107,11 @@ class Reference:
         return "RELEASED"
 
     def cancel(self, agent: str, now: int) -> str:
+        owner = self.owner(agent)
+        if owner is not None and owner.given_under and not owner.commands:
+            self.owners[self.owners.index(owner)] = None
+            self.serve(now)
+            return "CANCELLED"
         return "CANCELLED" if self.leave(agent, now) else "REFUSED"
 
     def leave(self, agent: str, now: int) -> bool:
@@ -147,6 +165,64 @@ class Reference:
         self.serve(now)
         return answer
 
+    def govern(self, enrolled: list[str] | None, blocked: bool, now: int) -> None:
+        """Another policy: what nothing was started under is over, and so are the places of others."""
+        if self.enrolled is None and enrolled is None:
+            return
+        self.enrolled, self.policies = enrolled, self.policies + 1
+        self.blocked = blocked
+        if enrolled is not None:
+            self.line = [place for place in self.line if place.agent in enrolled]
+        self.owners = [owner if owner is not None and owner.commands else None for owner in self.owners]
+        self.serve(now)
+
+    def block(self, blocked: bool, now: int) -> None:
+        """Something that has to end first has begun, or has ended."""
+        if blocked and not self.blocked:
+            self.owners = [owner if owner is not None and owner.commands else None for owner in self.owners]
+        self.blocked = blocked
+        self.serve(now)
+
+    def choose(self, agent: str, now: int) -> str:
+        """GRANT, by the controller."""
+        place, free = self.place(agent), self.free()
+        if self.enrolled is None:
+            return "REFUSED"
+        if self.owner(agent) is not None:
+            return "TEXT"
+        if place is None or self.blocked or not free:
+            return "REFUSED"
+        self.line.remove(place)
+        place.absent = False
+        until = 0 if place.declared is None else now + min(place.declared, TIME_MAX)
+        self.owners[free[0]] = Owner(place, False, until, given_under=self.policies)
+        self.serve(now)
+        return "TEXT"
+
+    def begin(self, agent: str, what: str, now: int) -> str:
+        """A command wants to begin."""
+        owner = self.owner(agent)
+        present = self.policies if self.enrolled is not None else 0
+        if owner is None or owner.given_under != present:
+            return "REFUSED"
+        if owner.given_under and owner.commands and owner.bound_to != what:
+            return "REFUSED"
+        owner.bound_to = owner.bound_to if owner.commands else what
+        owner.commands += 1
+        if not owner.noticed:
+            owner.noticed, owner.place.missed = True, 0
+        self.serve(now)
+        return "ADMITTED"
+
+    def end(self, agent: str, now: int) -> None:
+        """A command of its owner has ended."""
+        owner = self.owner(agent)
+        assert owner is not None
+        owner.commands -= 1
+        if not owner.commands and (owner.given_under or self.enrolled is not None):
+            self.owners[self.owners.index(owner)] = None
+        self.serve(now)
+
     def heard(self, agent: str) -> None:
         owner, place = self.owner(agent), self.place(agent)
         if owner is not None and not owner.noticed:
@@ -166,6 +242,12 @@ class Reference:
             self.look_due = now + TIME_MAX
             self.serve(now)
         for number, owner in enumerate(self.owners):
+            if owner is not None and owner.unused_until is not None and owner.unused_until <= now:
+                if now - owner.unused_until <= LATE:
+                    self.owners[number] = None
+                    self.serve(now)
+                    return
+                owner.unused_until = now + RESERVED
             if owner is None or owner.claim_due is None or owner.claim_due > now:
                 continue
             if now - owner.claim_due > LATE:
@@ -201,7 +283,8 @@ class Reference:
         """Whoever is first and there takes the first free unit, or the one given; who is waited for is asked."""
         if self.waits_for_new and not self.doubtful and self.owners == [None] * len(self.owners):
             self.owners, self.waits_for_new = [None] * self.units_to_be, False
-        while not self.waits_for_new and (free := self.free()):
+        by_itself = not self.waits_for_new and self.enrolled is None and not self.blocked
+        while by_itself and (free := self.free()):
             there = [place for place in self.line if not place.absent]
             if not there:
                 break
@@ -221,7 +304,9 @@ class Reference:
         for owner in self.owners:
             if owner is None:
                 continue
-            if not waited:
+            idle = owner.given_under and not owner.commands
+            owner.unused_until = (owner.unused_until or now + RESERVED) if idle else None
+            if not waited or owner.given_under or owner.commands:
                 owner.claim_due = owner.poll_due = None
                 owner.silent_polls = 0
                 if owner in self.polled:
@@ -235,5 +320,6 @@ class Reference:
         return [n for n, owner in enumerate(self.owners) if owner is None and n not in self.doubtful]
 
     def next_due(self) -> int | None:
-        due = [at for owner in self.owners if owner is not None for at in (owner.claim_due, owner.poll_due) if at]
+        owners = [owner for owner in self.owners if owner is not None]
+        due = [at for owner in owners for at in (owner.claim_due, owner.poll_due, owner.unused_until) if at]
         return min([*due, *([self.look_due] if self.look_due is not None else [])], default=None)

@@ -3,6 +3,7 @@
 from time import process_time
 from typing import NamedTuple
 
+from tests.protocol.search_governed import stands_governed
 from tests.protocol.search_moves import moves
 from tests.protocol.search_normal import normal
 from tests.protocol.search_promises import follow
@@ -61,6 +62,7 @@ def search(config: Config, depth: int, *, states_max: int = 0) -> Seen:
                     if form in seen:
                         continue
                     stands(after)
+                    stands_governed(after)
                     late_words_change_nothing(after, len(seen))
                 except (AssertionError, KeyError) as broken:
                     raise Found(f"{broken!r}, by{_told((way, move[0]))}") from broken

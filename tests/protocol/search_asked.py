@@ -1,15 +1,17 @@
 """What must come of a command: not only is nothing done that may not be, what is asked for is done, and told."""
 
+from tests.protocol.search_governed import chooses, ends_with_its_last
 from tests.protocol.search_standing import hold_to
 from tests.protocol.search_world import World, commands_on
 
 from interlock.protocol.definition import Kind
-from interlock.protocol.messages import Handover, Refused, Release, Released, Revoked
+from interlock.protocol.messages import Grant, Handover, Refused, Release, Released, Revoked
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.resource_commands import (
     AgentGone,
     Define,
     Doubt,
+    Govern,
     LaunchGone,
     Mail,
     Recover,
@@ -23,7 +25,7 @@ from interlock.protocol.resource_commands import (
 from interlock.protocol.resource_events import PrepareFailed, ResourceEvent, TicketCancelled
 from interlock.protocol.resource_state import Resource, Ticket, UnitState, first_grantable
 
-AGAINST_ITS_WILL = Tick | Revoke | WrapperGone | ServerGone | StepFailure | LaunchGone | Doubt
+AGAINST_ITS_WILL = Govern | Tick | Revoke | WrapperGone | ServerGone | StepFailure | LaunchGone | Doubt
 
 
 def does_what_is_asked(
@@ -42,6 +44,10 @@ def does_what_is_asked(
                 hold_to("whoever releases has released", right, command, answer)
         case Mail(sender=agent, body=Handover(agent=heir)):
             _hands_over(before, world, agent, heir, answer, outcome)
+        case Mail(body=Grant()):
+            chooses(before, world, command, answer, outcome)
+        case LaunchGone(launch=launch, proved=True):
+            ends_with_its_last(before, world, launch)
         case Revoke(unit=name):
             unit, ticket = before.resource.unit(name), before.resource.unit(name).ticket
             live = ticket is not None and unit.state in {UnitState.HELD, UnitState.PREPARING}
@@ -57,7 +63,7 @@ def does_what_is_asked(
                 hold_to("a person ends every doubt where nothing runs", runs or name not in world.doubt, name)
         case AgentGone(agent, incarnation):
             _has_left(world, agent, incarnation)
-    if isinstance(command, Define | Tick | StepFailure | Revoke):
+    if isinstance(command, Define | Govern | Tick | StepFailure | Revoke):
         _places_are_told(before, outcome)
 
 
@@ -113,7 +119,8 @@ def _is_told(before: World, world: World, command: ResourceCommand, outcome: Out
         after = world.holds.get(fence)
         if hold.draining or (after is not None and not after.draining):
             continue
-        if hold.run and isinstance(command, WrapperGone | LaunchGone):
+        reserved = isinstance(command, LaunchGone) and (hold.epoch or before.policy is not None)
+        if reserved or (hold.run and isinstance(command, WrapperGone | LaunchGone)):
             doubt = hold.unit in world.doubt - before.doubt
             if not doubt:
                 continue  # its own end, in good order

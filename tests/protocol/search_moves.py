@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import msgspec
+from tests.protocol.search_governed import Move, of_commands, of_controller, of_gate
 from tests.protocol.search_world import KEEPER, LATE_MS, LOST, WEB, Config, World, commands_on, tickets
 
 from interlock.protocol.definition import Kind
@@ -19,7 +20,6 @@ from interlock.protocol.resource_commands import (
     MailBody,
     PortBlocked,
     Recover,
-    ResourceCommand,
     Resume,
     Revoke,
     ServerGone,
@@ -44,7 +44,6 @@ from interlock.protocol.resource_waiting import next_deadline
 
 HALF_MS = 5_000
 BOOT, BLANK = -1, -2  # in place of a wait: the machine starts anew first, or nothing is known any more
-Move = tuple[str, ResourceCommand, int]  # its name, the command, how long it is until then (ms)
 
 
 def moves(world: World, config: Config) -> Iterator[Move]:
@@ -68,6 +67,9 @@ def moves(world: World, config: Config) -> Iterator[Move]:
             yield f"a person revokes {unit.name}", Revoke(f"v{world.depth}", "person", "mine", unit.name), 0
     if world.doubt:
         yield "recover", Recover(f"m{world.depth}", "person"), 0
+    if config.governed:
+        yield from of_gate(world, config)
+        yield from of_controller(world)
     yield "restart", Resume(), 0
     if world.trees:
         yield "stop servers", StopServers(), 0
@@ -86,7 +88,7 @@ def representatives(world: World, config: Config) -> list[str]:
     seen, found = set(), []
     for agent in config.agents:
         nowhere = not any(t.agent == agent for t in tickets(world.resource)) and agent not in world.resource.remembered
-        about = world.told(agent)
+        about = (world.told_of(agent), world.policy is not None and agent in world.policy.participants)
         if not nowhere or about not in seen:
             found.append(agent)
         if nowhere:
@@ -157,7 +159,10 @@ def _of_unit(world: World, config: Config, unit: Unit) -> Iterator[Move]:
     here = sum(where == unit.name for where, _ in world.commands.values())
     if unit.state is UnitState.HELD and unit.ticket is not None and here < config.commands:
         id_, launch = f"admit{world.depth}", f"c{world.depth}{unit.name}"
-        yield f"{unit.ticket.agent} admits", Admit(unit.ticket.agent, id_, unit.fence, launch, KEEPER, "make"), 0
+        admit = Admit(unit.ticket.agent, id_, unit.fence, launch, KEEPER, "make", "d1")
+        yield f"{unit.ticket.agent} admits", admit, 0
+    if config.governed:
+        yield from of_commands(world, unit)
     tree = world.trees.get(unit.name)
     if tree is not None and tree[1] in {"up", "remnant", "dead"} and unit.server is not None:
         launch = unit.server.launch

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 from tests.protocol import search_faults as faults
+from tests.protocol import search_faults_governed as governed
 from tests.protocol import search_faults_rarer as rarer
 from tests.protocol.search_plans import (
     BOARD,
+    GOVERNED,
     GRACE,
     LOCK,
     LOCK_HANDED,
@@ -18,6 +20,7 @@ from tests.protocol.search_plans import (
     RUNS,
     TIMES,
     WEB,
+    WEB_GOVERNED,
     WEB_HANDED,
 )
 from tests.protocol.search_world import Config
@@ -79,4 +82,23 @@ MUTANTS: list[tuple[Plant, Config, int, str]] = [
     (rarer.let_the_gone_stand, LOCK, 3, "who is gone (stands nowhere|holds nothing)"),
     (rarer.take_late_words, WEB, 3, "what is over changes nothing"),
     (rarer.forget_what_is_in_use, LOCK, 3, "what is in use is not forgotten"),
+    (governed.serve_without_the_controller, GOVERNED, 2, "under a policy nothing is granted but by its controller"),
+    (governed.grant_beside_blockers, GOVERNED, 3, "nothing is granted while blockers live"),
+    (governed.let_blockers_come_too_late, WEB_GOVERNED, 6, "nothing is granted while blockers live"),
+    (governed.obey_anybody, GOVERNED, 3, "under a policy nothing is granted but by its controller"),
+    (governed.obey_an_old_word, GOVERNED, 3, "under a policy nothing is granted but by its controller"),
+    (governed.grant_the_first_instead, GOVERNED, 4, "under a policy nothing is granted but by its controller"),
+    (governed.grant_in_word_only, GOVERNED, 3, "whom the controller chooses has it"),
+    (governed.keep_what_is_stale, GOVERNED, 2, "what is reserved is of the present policy"),
+    (governed.end_what_has_started, GOVERNED, 3, "nobody alive and answering"),
+    (governed.end_a_reservation_silently, GOVERNED, 2, "whoever loses a hold early is told"),
+    (governed.keep_the_places_of_others, GOVERNED, 3, "who waits is enrolled"),
+    (governed.enrol_anybody, GOVERNED, 2, "who waits is enrolled"),
+    (governed.tell_the_controller_nothing, GOVERNED, 2, "what waits for its controller is in its inbox"),
+    (governed.take_nothing_back_from_the_controller, GOVERNED, 3, "what waits for its controller is in its inbox"),
+    (governed.let_a_reservation_stand, GOVERNED, 3, "a reservation that is not used ends"),
+    (governed.begin_under_an_older_policy, GOVERNED, 4, "nothing begins under an older policy"),
+    (governed.begin_anything, GOVERNED, 5, "a reservation is for one command"),
+    (governed.hold_on_after_the_last_command, GOVERNED, 5, "a reservation ends with its last command"),
+    (governed.forget_a_policy, GOVERNED, 2, "what is in use is not forgotten"),
 ]

@@ -21,10 +21,12 @@ def normal(world: World, config: Config) -> int:
     kept = sorted(resource.remembered.items(), key=lambda item: item[1].arrival)
     remembered = [(form.name(a), form.ranks[r.arrival], form.ahead(r.until), _left(world, a)) for a, r in kept]
     names = form.names
-    said = sorted((names.get(agent, 99), world.told(agent)) for agent in config.agents)
+    enrolled = world.policy.participants if world.policy is not None else ()
+    said = sorted((names.get(agent, 99), world.told_of(agent), agent in enrolled) for agent in config.agents)
+    gate = (world.policy is not None, len(enrolled), world.blockers)
     now, pending = resource.definition, resource.next_definition is not None
     defined = (now is config.definition or now == config.definition, pending)
-    return hash((*units, None, *queue, None, *remembered, None, *said, defined, form.rest(resource.look_at)))
+    return hash((*units, None, *queue, None, *remembered, None, *said, defined, form.rest(resource.look_at), gate))
 
 
 def _left(world: World, agent: str) -> int:
@@ -71,7 +73,11 @@ class _Form:
         grace = max(0, world.grace.get(name, 0) - self.now_ms)
         return (u.state, u.ticket and self.ticket(u.ticket), self.ahead(u.until), u.claimed, self.rest(u.claim_at),
                 self.rest(u.poll_at), u.polls, u.polled, len(u.launches), step, server, stands, self.ahead(u.free_at),
-                grace, bool(u.blocked), truth)  # fmt: skip
+                grace, bool(u.blocked), self._epoch(u.epoch), u.digest, truth)  # fmt: skip
+
+    def _epoch(self, epoch: int) -> int:
+        """None, the present one, or an older one."""
+        return 0 if not epoch else 1 if epoch == self.world.epoch else 2
 
     def _hold(self, name: str) -> tuple[Any, ...] | None:
         hold, now_ms = self.holds.get(name), self.now_ms
@@ -80,4 +86,5 @@ class _Form:
         held_ms = min(now_ms - hold.granted_ms, INTERVAL_MS) if not hold.noticed else 0
         polls = [(min(now_ms - at, 2 * INTERVAL_MS), at >= hold.until_ms) for at in hold.polls[-3:]]
         apart = len(hold.polls) < 2 or hold.polls[-1] - hold.polls[-2] >= INTERVAL_MS
-        return held_ms, hold.noticed, hold.draining, max(0, hold.until_ms - now_ms), tuple(polls), apart
+        kind = (self._epoch(hold.epoch), hold.digest)
+        return kind, held_ms, hold.noticed, hold.draining, max(0, hold.until_ms - now_ms), tuple(polls), apart

@@ -32,6 +32,9 @@ GRACE = Config("server-grace", definition(Kind.SERVER, grace_ms=5_000), worktree
 BOARD = Config("command", definition(Kind.COMMAND), worktrees=WAYS)
 BOARD_REPEATS = Config("command-repeats", definition(Kind.COMMAND, repeatable=True), worktrees=WAYS)
 BOARD_BECOMES = Config("command-becomes-lock", definition(Kind.COMMAND), ("a",), WAYS, other=definition())
+GOVERNED = Config("lock-governed", definition(), governed=True, runs=True, commands=2)
+WEB_GOVERNED = Config("server-governed", SERVER, worktrees=("/1",), governed=True)
+POOL_GOVERNED = Config("pool-governed", definition(units=("0", "1")), governed=True, boots=True)
 LOCK_LOST = Config("lock-lost", definition(), runs=True, lost=True, boots=True)
 POOL_LOST = Config("pool-lost", definition(units=("0", "1")), ("a",), runs=True, lost=True)
 WEB_LOST = Config("server-lost", SERVER, worktrees=("/1",), lost=True, boots=True)
@@ -60,5 +63,6 @@ SLICES = [each for each in [*globals().values()] if isinstance(each, Config)]
 QUICK = [
     (LOCK, 8), (ATTENDED, 8), (POOL, 7), (TIMES, 5), (RUNS, 5), (WEB, 6), (WEB_POOL, 4), (PREPARED, 6), (GRACE, 4),
     (BOARD, 6), (BOARD_REPEATS, 6), (BOARD_BECOMES, 6), (LOCK_REDEFINED, 6), (BECOMES_LOCK, 4), (WEB_REDEFINED, 5),
-    (LOCK_HANDED, 5), (POOL_HANDED, 4), (WEB_HANDED, 5), (LOCK_LOST, 4), (POOL_LOST, 6), (WEB_LOST, 6),
+    (LOCK_HANDED, 5), (POOL_HANDED, 4), (WEB_HANDED, 5), (LOCK_LOST, 4), (POOL_LOST, 6), (WEB_LOST, 6), (GOVERNED, 4),
+    (WEB_GOVERNED, 4), (POOL_GOVERNED, 4),
 ]  # fmt: skip

@@ -8,19 +8,22 @@ from typing import Any
 
 import msgspec
 from tests.protocol.search_asked import does_what_is_asked
-from tests.protocol.search_moves import BLANK, BOOT, Move
+from tests.protocol.search_governed import Move, governed, granted_under, may_be_chosen, may_revoke, told, used
+from tests.protocol.search_moves import BLANK, BOOT
 from tests.protocol.search_said import ordered, said
 from tests.protocol.search_standing import hold_to
 from tests.protocol.search_truth import boots, heard, truth_of
 from tests.protocol.search_world import INTERVAL_MS, Hold, World, blank, commands_on, with_hold, with_tree
 
-from interlock.protocol.messages import Handover, Release
+from interlock.protocol.codes import Code
+from interlock.protocol.messages import Cancel, Handover, Release
 from interlock.protocol.outcome import Outcome, fold
 from interlock.protocol.plain import from_plain, to_plain
 from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
     AgentGone,
     Doubt,
+    Govern,
     LaunchGone,
     Mail,
     Recover,
@@ -34,6 +37,7 @@ from interlock.protocol.resource_commands import (
 )
 from interlock.protocol.resource_events import (
     Draining,
+    Governed,
     HoldExtended,
     HoldGranted,
     HoldReleased,
@@ -77,7 +81,7 @@ def follow(world: World, move: Move) -> World:
         world = _take_in(world, before, command, event)
     world = replace(world, resource=outcome.state)
     world = ordered(world, command, outcome)
-    world = said(world, before, command, outcome)
+    world = told(said(world, before, command, outcome), outcome)
     does_what_is_asked(before, world, command, outcome)
     if outcome.events:
         _replays(before.resource, outcome)
@@ -130,17 +134,18 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
             hold_to("what runs is let be in the grace", not early or world.now_ms >= world.grace.get(unit, 0), event)
             if not request_id:
                 return world
-            _is_next(world, request_id)
+            _is_next(world, command, request_id)
             _is_free(world, unit)
             return replace(world, served={**world.served, unit: request_id})
         case HoldGranted():
-            return _granted(world, event, seq)
+            return _granted(world, command, event, seq)
         case HoldExtended(fence=fence, until=until):
             hold = world.holds[fence]
             until_ms = until.mono_ms if until is not None else hold.until_ms
             return with_hold(world, fence, replace(hold, until_ms=until_ms))
         case Started(_, unit, fence, launch):
             hold_to("a command runs under a live hold only", fence in world.holds, event)
+            world = used(world, command, event)
             commands = {**world.commands, launch.launch: (unit, fence)}
             return replace(with_hold(world, fence, heard(world.holds[fence])), commands=commands)
         case Draining(fence=fence, why=why):
@@ -166,6 +171,8 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
             for fence, hold in world.holds.items():
                 if hold.unit == unit:
                     world = _gone(with_hold(world, fence, None), hold.request_id)
+        case Governed():
+            return governed(world, command, event)
         case Recovered(unit):
             hold_to("only a person ends a doubt", isinstance(command, Recover) and unit in world.doubt, event)
             hold_to("nobody confirms away a living command", not commands_on(world, unit), event)
@@ -175,15 +182,18 @@ def _take_in(world: World, before: World, command: ResourceCommand, event: Resou
     return world
 
 
-def _granted(world: World, event: HoldGranted, seq: int) -> World:
+def _granted(world: World, command: ResourceCommand, event: HoldGranted, seq: int) -> World:
     hold_to("fences grow and are never used again", event.fence > world.fence, event)
     hold_to("a fence is the number of its grant", event.fence == seq, event)
     _is_free(world, event.unit)
     if world.served.get(event.unit) != event.request_id:
-        _is_next(world, event.request_id)
+        _is_next(world, command, event.request_id)
+    granted_under(world, event)
     until_ms = event.until.mono_ms if event.until is not None else 0
     run = event.request_id.endswith("r")  # as `search_moves.moves` names it
-    hold = Hold(event.unit, event.agent, event.request_id, run, world.now_ms, until_ms, event.claimed)
+    hold = Hold(
+        event.unit, event.agent, event.request_id, run, world.now_ms, until_ms, event.claimed, epoch=event.epoch
+    )  # fmt: skip
     served = {k: v for k, v in world.served.items() if k != event.unit}
     return replace(world, served=served, fence=event.fence, holds={**world.holds, event.fence: hold})
 
@@ -194,8 +204,10 @@ def _is_free(world: World, unit: str) -> None:
     hold_to("what needs a recovery is not given", unit not in world.doubt, unit)
 
 
-def _is_next(world: World, request_id: str) -> None:
+def _is_next(world: World, command: ResourceCommand, request_id: str) -> None:
     hold_to("an absent ticket is not granted", request_id not in world.absent, request_id)
+    if may_be_chosen(world, command, request_id):
+        return
     held = {hold.request_id for hold in world.holds.values()}
     preparing = {*world.served.values()}
     mine = world.places[request_id]
@@ -224,6 +236,10 @@ def _may_end(
     match command:
         case Mail(sender=sender, body=Release() | Handover()):
             right = isinstance(event, HoldReleased) and sender == hold.agent
+        case Mail(sender=sender, body=Cancel()):
+            right = isinstance(event, HoldReleased) and sender == hold.agent and hold.epoch > 0
+        case Govern():
+            right = may_revoke(before, world, event)
         case AgentGone(agent):
             right = isinstance(event, HoldRevoked | Draining) and agent == hold.agent and not hold.run
         case Revoke():
@@ -232,7 +248,8 @@ def _may_end(
             right = isinstance(event, HoldReleased if hold.run else HoldRevoked | Draining)
             right = right and request_id == hold.request_id
         case LaunchGone(launch=launch):
-            right = before.commands.get(launch, ("", 0))[1] == fence and (hold.run or hold.draining)
+            right = before.commands.get(launch, ("", 0))[1] == fence
+            right = right and (hold.run or hold.draining or hold.epoch > 0 or world.policy is not None)
         case Tick():
             right = _was_silent(world, before, event, hold)
         case _:
@@ -246,6 +263,9 @@ def _was_silent(world: World, before: World, event: Any, hold: Hold) -> bool:
     if due is None or world.now_ms - due.mono_ms > 1_000 or hold.draining:
         return False
     waited = any(request_id not in before.absent for request_id in before.resource.queue)
+    if hold.epoch:
+        unused = isinstance(event, HoldRevoked) and event.code == Code.RESERVATION_EXPIRED
+        return unused and world.now_ms - hold.granted_ms >= INTERVAL_MS
     if hold.noticed:
         counted = [at for at in hold.polls if at >= hold.until_ms]
         asked = len(counted) >= 2 and counted[-1] - counted[-2] >= INTERVAL_MS

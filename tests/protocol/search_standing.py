@@ -9,6 +9,7 @@ from interlock.protocol.resource import decide
 from interlock.protocol.resource_commands import (
     AgentGone,
     Forget,
+    Govern,
     Heard,
     LaunchGone,
     LaunchUp,
@@ -63,6 +64,7 @@ def late_words_change_nothing(world: World, turn: int) -> None:
 def _late_words(world: World) -> Iterator[ResourceCommand]:
     state, now = world.resource, world.now()
     yield from LATE_WORDS
+    yield Govern(state.policy, state.epoch, state.blockers)
     for unit in state.units:
         number = -1 if unit.step is None else unit.step.number - 1
         yield StepResult(unit.name, number)
@@ -83,6 +85,7 @@ def _late_words(world: World) -> Iterator[ResourceCommand]:
 def _only_what_is_idle_is_forgotten(world: World) -> None:
     state = world.resource
     idle = not (world.holds or world.places or world.trees or world.doubt or world.served or world.commands)
+    idle = idle and world.policy is None
     busy = any(u.step is not None or u.state is not UnitState.FREE or u.prepared is not None for u in state.units)
     forgets = decide(state, Forget(), world.now()).state == Resource(state.key)
     hold_to("what is in use is not forgotten", not forgets or (idle and not busy))
@@ -112,7 +115,7 @@ def stands(world: World) -> None:
     waited = any(request_id not in world.absent for request_id in state.queue)
     for unit in state.units:
         free = unit.state is UnitState.FREE
-        wakes = not (free and waited) or state.next_definition is not None
+        wakes = not (free and waited) or state.next_definition is not None or world.policy is not None
         hold_to("no free unit with a waiter that could have it", wakes, unit, [*state.queue])
         hold_to("a free unit has no step", not free or unit.step is None, unit)
         hold_to("who prepares has a step", unit.state is not UnitState.PREPARING or unit.step is not None, unit)
@@ -128,6 +131,6 @@ def stands(world: World) -> None:
         hold_to("a start that nobody wants is aborted", not unwanted or (unit.step and unit.step.aborting), unit)
         if unit.state is UnitState.HELD and unit.ticket is not None and unit.step is None and not unit.launches:
             asks = unit.poll_at if unit.claimed else unit.claim_at
-            wanted = waited and not (unit.ticket.run and unit.claimed)
+            wanted = waited and not (unit.ticket.run and unit.claimed) and not unit.epoch
             hold_to("an owner that others wait for is asked", not wanted or asks is not None, unit)
             hold_to("nobody is asked while nobody waits", waited or unit.poll_at is None, unit)

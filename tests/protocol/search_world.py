@@ -12,6 +12,7 @@ import msgspec
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Now
+from interlock.protocol.policy import Policy
 from interlock.protocol.resource_state import Resource, Ticket, Unit
 
 INTERVAL_MS = 10_000  # one length for polls, claims and reservations: fewer states, the same rules
@@ -40,6 +41,7 @@ class Config(msgspec.Struct, frozen=True):
         times: times are declared, and half an interval can pass. boots: the machine can start anew.
         lost: the database can be lost. restarts: a RESTART of what is held.
         commands: how many may run under one hold. other: what the configuration may say instead.
+        governed: the gate and a controller have their say.
     """
 
     name: str
@@ -54,10 +56,15 @@ class Config(msgspec.Struct, frozen=True):
     lost: bool = False
     commands: int = 1
     other: Definition | None = None
+    governed: bool = False
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """A live grant, as those outside saw it. Args: polls: moments of the STILL USING? that it has not answered."""
+    """A live grant, as those outside saw it.
+
+    Args: polls: moments of the STILL USING? that it has not answered. epoch: of the policy at the grant; 0: none.
+    digest: of the first command under it.
+    """
 
     unit: str
     agent: str
@@ -68,6 +75,8 @@ class Hold(msgspec.Struct, frozen=True):
     noticed: bool = False
     draining: bool = False
     polls: tuple[int, ...] = ()
+    epoch: int = 0
+    digest: str = ""
 
 
 class World(msgspec.Struct, frozen=True):
@@ -76,6 +85,7 @@ class World(msgspec.Struct, frozen=True):
     commands: launch → (unit or ANY, fence). trees: unit → (worktree, half | up | remnant | doubt | dead). made: unit →
     the worktree whose preparing for a server is done. grace: unit → until when what runs there is let be. places:
     request id → arrival. served: unit → request id that it is being prepared for. remembered: agent → (arrival, until).
+    policy, epoch, blockers: as the gate said last. told: what lies in a controller's inbox.
     """
 
     resource: Resource
@@ -97,6 +107,10 @@ class World(msgspec.Struct, frozen=True):
     absent: frozenset[str] = frozenset()
     remembered: dict[str, tuple[int, int]] = {}
     doubt: frozenset[str] = frozenset()
+    policy: Policy | None = None
+    epoch: int = 0
+    blockers: tuple[str, ...] = ()
+    told: frozenset[tuple[str, str]] = frozenset()
 
     def now(self) -> Now:
         return Now(1_000_000 + self.now_ms, self.boot_id(), self.now_ms, self.seq)
@@ -104,7 +118,7 @@ class World(msgspec.Struct, frozen=True):
     def boot_id(self) -> str:
         return f"b{self.boot}"
 
-    def told(self, agent: str) -> str:
+    def told_of(self, agent: str) -> str:
         """What has become of the last REQUEST of an agent: sent again it is answered accordingly."""
         id_ = self.last_id.get(agent)
         if id_ is None:

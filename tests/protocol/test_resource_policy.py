@@ -86,7 +86,10 @@ CHANGING = [
     Row("… what is reserved ends", GIVEN, f"2s {CLEARED}", "governed revoked granted", "ann< REVOKED STALE_POLICY, bob< GRANTED", "held bob"),
     Row("… what has started stays", USED, f"3s {CLEARED}", "governed", "bob< QUEUED", "held ann [bob]"),
     Row("… and ends with its command", f"{USED}; 3s {CLEARED}", "4s command l1 ends 0", "finished released granted", "bob< GRANTED", "held bob"),
+    Row("a number without a policy changes nothing else", HELD, f"1s {CLEARED}", "governed", "", "held ann [bob cyd]"),
     Row("blockers end, and its controller hears of it", BLOCKED, f"1s {SET[2:]}", "governed", "ctl< TEXT", "free [ann]"),
+    Row("one that comes late ends what is not used", GIVEN, f"2s {SET[2:]} blocked l8", "governed revoked", "ann< REVOKED STALE_POLICY", "free [bob]"),
+    Row("… and not what has started", USED, f"3s {SET[2:]} blocked l8", "governed", "", "held ann [bob]"),
     Row("one of two ends: still nothing", BLOCKED, "1s gate says ctl for ann,bob epoch 1 blocked l9", "governed", "", "free [ann]"),
 ]  # fmt: skip
 
@@ -223,10 +226,13 @@ def test_who_waits_is_told_what_for() -> None:
 
 
 def test_a_refusal_names_who_has_it() -> None:
-    def why(given: str, when: str) -> str:
-        return format_answer(played(given).play(f"at {when}").outbox[0].body)
+    def why(given: str, when: str, kind: str = "lock") -> str:
+        return format_answer(played(given, kind=kind).play(f"at {when}").outbox[0].body)
 
     assert "it is held by ann since" in why(GIVEN, "2s ctl grants bob")
+    assert "nobody" not in why(
+        f"{SERVED}; 1s keeper up; 2s {CHANGED}; 3s bob REQUEST loop /w", "3s ctl grants bob", "server"
+    )
     assert "l8, l9 began without it" in why(BLOCKED, "2s ctl grants ann")
     assert "its epoch is 1" in why(ASKED, "2s ctl grants ann 7")
     assert "ann2 (ann), bob3 (bob)" in format_answer(

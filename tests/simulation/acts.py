@@ -1,15 +1,17 @@
 """What may happen in a story: what agents do, and everything that goes wrong. One method an action, `do_<action>`."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from tests.simulation.clients import Agent, Run
 from tests.simulation.declared import BOARD, LOCK, PAGES, POOL, WEB
+from tests.simulation.gated import GATED
 from tests.simulation.machine import Broken
 from tests.simulation.promises import Key
 
 from interlock.coordinator.store import Unknown
+from interlock.protocol.gate_state import CommandState
 from interlock.protocol.resource_state import UnitState
 
 if TYPE_CHECKING:
@@ -107,6 +109,27 @@ class Acts:
             self._story.log(f"{agent.name} uses {id_} for something else")
             self._story.truth.requests.add(id_)
             agent.again({"to": "coordinator", "id": id_, "text": f"REQUEST {LOCK} - quite something else"})
+
+    async def do_policy(self) -> None:
+        """A policy comes, changes or goes; only in stories that are told for it (`often`)."""
+        story = self._story
+        body: dict[str, Any] = {"type": "SET_POLICY", "resource": story.chance.choice(GATED)}
+        if story.chance.random() < 0.6:
+            names = [each.name for each in story.agents]
+            body |= {"controller": "a", "participants": story.chance.sample(names, story.chance.randint(1, len(names)))}
+        story.agents[0].post(body, "supervisor")
+
+    async def do_confirm(self) -> None:
+        """A person ends what is left of commands in doubt, and confirms that; likewise only where it is told for it."""
+        life = self._story.life
+        if life is None or life.failed is not None:
+            return
+        for launch, command in life.supervisor.world.gate.commands.items():
+            if command.state is CommandState.RECOVERY_REQUIRED:
+                self._story.machine.sweep(self._story.machine.trees[launch].key)
+                ask = {"type": "RECOVER_LAUNCH", "launch": launch}
+                heard = await life.says(ask)
+                await life.says(ask | {"code": heard.get("code", "")})
 
     # --- what goes wrong --------------------------------------------------------------------------
     async def do_agent_dies(self) -> None:

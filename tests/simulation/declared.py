@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.coordinator.config import Config
+from interlock.coordinator.config import RESOURCE_CONTROL, Config
 from interlock.protocol.definition import CommandDefinition, Definition, Kind, ServerDefinition
 
 LOCK, POOL, WEB = "machine/lock", "machine/pool", "machine/web"
@@ -10,6 +10,7 @@ PAGES, BOARD = "machine/pages", "machine/board"  # a pool of servers, and one th
 TIMES = Definition(poll_ms=20_000, claim_ms=15_000, reservation_ms=10_000, time_max_ms=60_000)
 CONFIG = Config(
     poll_every=20_000, claim=15_000, reservation=10_000, time_max=60_000, keep=0,
+    allowed={"a": frozenset({RESOURCE_CONTROL})},
     resources={
         LOCK: TIMES,
         POOL: msgspec.structs.replace(TIMES, units=("0", "1")),

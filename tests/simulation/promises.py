@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.gated import Ledger
 from tests.simulation.machine import Broken, Machine
 
 from interlock.coordinator import records
@@ -93,6 +94,7 @@ class Promises:
         self, machine: Machine, truth: Truth, units: Mapping[str, int], servers: set[str], now_s: Callable[[], float]
     ) -> None:
         self.keys: dict[str, Key] = {}
+        self.ledger = Ledger()
         self.seq = 0
         self._machine = machine
         self._truth = truth
@@ -116,7 +118,7 @@ class Promises:
 
     def lose(self) -> None:
         """The database is lost: nobody has or waits for anything, but no number and no fence is given again."""
-        self.keys, self._index, self._lost = {}, 0, True
+        self.keys, self._index, self._lost, self.ledger = {}, 0, True, Ledger()
         self._causes.clear()
         self._requested.clear()
         self._letters.clear()
@@ -135,6 +137,7 @@ class Promises:
             hold_to("events are numbered without a gap", seq == self.seq + 1 or (self._lost and seq > self.seq), seq)
             self.seq, self._lost = seq, False
             self.seen[type(event).__name__] += 1
+            self.ledger.durable(event)
             self._event(seq, actor, event)
 
     def _event(self, seq: int, actor: str, event: Any) -> None:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.gated import the_gate_agrees
 from tests.simulation.machine import Broken
 
 from interlock.coordinator.take_up import departed
@@ -56,5 +57,6 @@ def nothing_is_lost(story: "Story") -> None:
             wire = next(each.wire for each in story.agents if each.name == agent.name)
             if wire is None or wire.broken:
                 raise Broken(f"a session that is away is not noticed: {agent}")
+    the_gate_agrees(story)
     if story.promises.seq != supervisor.world.seq:
         raise Broken(f"the world is at {supervisor.world.seq}, the disk at {story.promises.seq}")

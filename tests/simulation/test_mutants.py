@@ -10,9 +10,10 @@ from tests.simulation.story import tell
 
 from interlock.coordinator import claiming, consequences, recovery, take_up, world
 from interlock.coordinator.attendance import Attendance
+from interlock.coordinator.governing import Governing
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.states import Found
-from interlock.protocol import resource_handover
+from interlock.protocol import gate, resource_handover
 from interlock.protocol.definition import Definition
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import Defined
@@ -28,6 +29,10 @@ OFTEN = {
     "forgets_who_was_connected_before_a_restart": {"away": 40, "crash": 20},
     "is_told_too_late_that_somebody_left": {"last_words": 60},
     "charges_the_first_unit_with_what_survived": {"lost": 8, "recover": 20},
+    "adopts_no_command": {"policy": 30, "run": 60},
+    "admits_whatever_is_covered": {"policy": 30, "run": 60},
+    "tells_no_resource_after_a_restart": {"policy": 60, "crash": 60},
+    "watches_no_command_after_a_restart": {"run": 60, "crash": 30},
 }
 
 
@@ -196,6 +201,22 @@ def loses_what_nobody_has_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(world.World, "apply", without_letters)
 
 
+def adopts_no_command(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gate, "_adopted", lambda gate, key, policy: ())
+
+
+def admits_whatever_is_covered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gate, "covering", lambda gate, agent, also, recognised: ())
+
+
+def tells_no_resource_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Governing, "renew", lambda self, key: self._told.setdefault(key, self._word(key)))
+
+
+def watches_no_command_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Governing, "take_up", lambda self: [self.renew(key) for key in self._supervisor.world.gate.epochs])
+
+
 @pytest.mark.parametrize(
     ("plant", "promise"),
     [
@@ -219,6 +240,10 @@ def loses_what_nobody_has_read(patch: pytest.MonkeyPatch) -> None:
         (gives_a_unit_that_is_in_doubt, "nothing is given that somebody holds"),
         (redefines_under_a_holder, "live grants never exceed the units"),
         (loses_what_nobody_has_read, "restart is replay"),
+        (adopts_no_command, "a policy adopts what runs and is covered"),
+        (admits_whatever_is_covered, "nothing is admitted without what covers it"),
+        (tells_no_resource_after_a_restart, "a resource has not heard what the gate says"),
+        (watches_no_command_after_a_restart, "a command that is gone is still on record"),
         (forgets_who_was_connected_before_a_restart, "a session (that is away|counts as gone)"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

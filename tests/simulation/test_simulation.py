@@ -14,6 +14,13 @@ def test_every_promise_holds(seed: int) -> None:
     tell(seed)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_policies_and_the_ledger_agree_whatever_happens(seed: int) -> None:
+    often = {"policy": 30, "confirm": 6, "run": 60, "command_keeper_dies": 8, "crash": 12, "wrapper_dies": 8}
+    story = tell(seed, often=often)
+    assert {"PolicySet", "CommandAdmitted", "CommandFinished", "Governed"} <= story.promises.seen.keys()
+
+
 def test_the_same_seed_tells_the_same_story() -> None:
     assert tell(7).lines == tell(7).lines
     assert tell(7).lines != tell(8).lines

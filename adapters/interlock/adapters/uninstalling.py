@@ -102,9 +102,7 @@ def _remove(entry: Path) -> bool:
     for each in list(entry.iterdir()):
         if entry.name == "inboxes" and _is_inbox(each):
             shutil.rmtree(each)
-        elif not each.is_dir() and (FOLDERS[entry.name].fullmatch(each.name) or _is_state_file(each)):
-            each.unlink(missing_ok=True)
-        elif entry.name == "tokens" and is_token_file(str(each)):
+        elif not each.is_dir() and (FOLDERS[entry.name].fullmatch(each.name) or _is_known_by_content(each)):
             each.unlink(missing_ok=True)
     try:
         entry.rmdir()
@@ -118,6 +116,10 @@ def _remove(entry: Path) -> bool:
 def _is_inbox(folder: Path) -> bool:
     made = all((folder / name).is_dir() for name in ("new", "cur", "tmp", "rejected", "relay"))
     return made and not folder.is_symlink()
+
+
+def _is_known_by_content(path: Path) -> bool:
+    return is_token_file(str(path)) if path.parent.name == "tokens" else _is_state_file(path)
 
 
 def _is_state_file(path: Path) -> bool:

@@ -18,7 +18,7 @@ from interlock.coordinator.actor import Item
 from interlock.coordinator.counting import counts_as
 from interlock.coordinator.naming import Names
 from interlock.coordinator.world import GATE
-from interlock.protocol import control
+from interlock.protocol import gate_questions
 from interlock.protocol.answers import one_line
 from interlock.protocol.codes import Code
 from interlock.protocol.gate import covering
@@ -46,14 +46,14 @@ class Admission:
         self._names = names
         self._under_way: dict[str, anyio.Event] = {}  # launch → its admission is decided
 
-    def cover(self, session: Session, question: control.AskCover) -> control.Covered:
+    def cover(self, session: Session, question: gate_questions.AskCover) -> gate_questions.Covered:
         """Which policies cover a command, and at which epoch each is."""
         world, agent = self._supervisor.world, session.agent
         also = counts_as(world, session, agent, question.inside)
         epochs = {key: policy.epoch for key, policy in covering(world.gate, agent, also, question.recognised)}
-        return control.Covered(epochs, {key: self._names.shown(key, session) for key in epochs})
+        return gate_questions.Covered(epochs, {key: self._names.shown(key, session) for key in epochs})
 
-    async def admit(self, session: Session, question: control.AdmitLaunch) -> FromBus:
+    async def admit(self, session: Session, question: gate_questions.AdmitLaunch) -> FromBus:
         """Have a command on record with every resource that it runs under, then with the gate; or with nobody."""
         refused = self._why_not(question)
         if refused is not None:
@@ -68,7 +68,7 @@ class Admission:
         finally:
             self._under_way.pop(launch).set()
 
-    def began(self, session: Session, question: control.ReportStart) -> FromBus:
+    def began(self, session: Session, question: gate_questions.ReportStart) -> FromBus:
         """The command was executed: that may go on record with whatever comes next."""
         refused = self._not_yours(session, question.launch)
         if refused is None:
@@ -76,7 +76,7 @@ class Admission:
             self._supervisor.tell(GATE, None, item=Item(began, lazy=True))
         return refused or Text("started")
 
-    async def ended(self, session: Session, question: control.ReportEnd) -> FromBus:
+    async def ended(self, session: Session, question: gate_questions.ReportEnd) -> FromBus:
         """Look at what its keeper left, and answer once that is decided: our answer means that its holds are over."""
         launch = question.launch
         refused = self._not_yours(session, launch)
@@ -95,7 +95,7 @@ class Admission:
         return answer
 
     # --- straight helpers -------------------------------------------------------------------
-    def _why_not(self, question: control.AdmitLaunch) -> Refused | None:
+    def _why_not(self, question: gate_questions.AdmitLaunch) -> Refused | None:
         why_not = why_not_launch(question.launch)
         if why_not is not None:
             return Refused(Code.BAD_MESSAGE, why_not)
@@ -110,7 +110,7 @@ class Admission:
             return Refused(Code.CAPABILITY_DENIED, why)
         return None
 
-    async def _admit(self, session: Session, question: control.AdmitLaunch) -> FromBus:
+    async def _admit(self, session: Session, question: gate_questions.AdmitLaunch) -> FromBus:
         supervisor, agent, launch = self._supervisor, session.agent, question.launch
         said = question.holds or ({question.resource: question.fence} if question.resource else {})
         called = {self._names.resolve(each, session): each for each in said}

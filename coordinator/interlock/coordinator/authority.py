@@ -25,7 +25,8 @@ from interlock.protocol.codes import Code
 from interlock.protocol.control import Control
 from interlock.protocol.messages import Refused
 
-_LOOKS = control.AskHealth | control.Verify | control.AskStatus | control.AskAgents  # what `bus doctor` asks
+# What `bus doctor` asks, and `bus down`: whose socket it is may end its process as well.
+_OF_THE_OWNER = control.AskHealth | control.Verify | control.AskStatus | control.AskAgents | control.GoDown
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -79,11 +80,11 @@ class Authority:
     def why_not_ask(self, session: Session, question: Control) -> Refused | None:
         """Why a session may not ask that of the bus itself; None where it may. A JOIN is judged by the name it gives.
 
-        Whether the bus is well anybody may ask who reaches its socket; through a folder only whether it is there.
+        Whether the bus is well may be asked by whoever reaches its socket; through a folder only whether it is there.
         """
         if self._config().identity != "token" or isinstance(question, control.Ping | control.JoinBus):
             return None
-        if isinstance(question, _LOOKS) and not session.is_file:
+        if isinstance(question, _OF_THE_OWNER) and not session.is_file:
             return None
         agent = session.agent or self.agent_of(session)
         if agent:

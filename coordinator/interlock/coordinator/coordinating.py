@@ -21,9 +21,9 @@ from interlock.coordinator.session import Session
 from interlock.coordinator.views import reservations_of, status_of
 from interlock.coordinator.world import resource_of
 from interlock.protocol.codes import Code
-from interlock.protocol.control import CoordinateReply, SetController
 from interlock.protocol.envelope import Envelope
 from interlock.protocol.gate import blockers_of
+from interlock.protocol.gate_questions import CoordinateReply, SetController
 from interlock.protocol.grammar import BadText
 from interlock.protocol.messages import Refused
 from interlock.protocol.names import COORDINATOR, nearest
@@ -145,7 +145,7 @@ class Coordinating:
         ear, id_ = _Ear(), new_id()
         inner = Session(session.caller, ear, owner=session.owner, claimed=session.claimed)
         inner.agent, inner.how, inner.incarnation = session.agent, session.how, session.incarnation
-        inner.worktree, inner.nobody = session.worktree, session.nobody
+        inner.worktree, inner.nobody, inner.proof = session.worktree, session.nobody, session.shown
         said = msgspec.Raw(msgspec.json.encode({"type": word, **body}))
         work = self._hear(inner, Envelope(to=COORDINATOR, id=id_, body=said))
         if work is not None:

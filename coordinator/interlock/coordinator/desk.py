@@ -25,7 +25,7 @@ from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
 from interlock.coordinator.tickets import Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
-from interlock.protocol import control
+from interlock.protocol import control, gate_questions
 from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
@@ -160,11 +160,11 @@ class Desk:
                 self._go_down(stop_servers)
             case control.RecoverResource(resource, code):
                 return self._recover(session, message_id, resource, code)
-            case control.AskPolicies():
+            case gate_questions.AskPolicies():
                 say(self.gate.policies(session, question))
-            case control.AskCommands():
+            case gate_questions.AskCommands():
                 say(self.gate.commands())
-            case control.RecoverLaunch():
+            case gate_questions.RecoverLaunch():
                 return self._when_known(say, self.gate.recover(session, question))
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
@@ -194,17 +194,17 @@ class Desk:
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
                 say(self.tickets.check(session, resource))
-            case control.AskCover():
+            case gate_questions.AskCover():
                 say(self.admission.cover(session, question))
-            case control.AdmitLaunch():
+            case gate_questions.AdmitLaunch():
                 return self._when_known(say, self.admission.admit(session, question))
-            case control.ReportStart():
+            case gate_questions.ReportStart():
                 say(self.admission.began(session, question))
-            case control.ReportEnd():
+            case gate_questions.ReportEnd():
                 return self._when_known(say, self.admission.ended(session, question))
-            case control.Coordinate(request):
+            case gate_questions.Coordinate(request):
                 return self._when_known(say, self.coordinating.answer(session, request))
-            case control.SetController():
+            case gate_questions.SetController():
                 return self._when_known(say, self.gate.set_policy(session, question))
         return None
 
@@ -305,7 +305,7 @@ def _is_a_persons(question: Control) -> bool:
     match question:
         case control.GoDown() | control.RevokeHold() | control.ForgetRepository() | control.BackUp():
             return True
-        case control.RecoverResource(code=code) | control.RecoverLaunch(code=code):
+        case control.RecoverResource(code=code) | gate_questions.RecoverLaunch(code=code):
             return bool(code)
         case _:
             return False

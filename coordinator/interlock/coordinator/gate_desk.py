@@ -12,7 +12,7 @@ from interlock.coordinator.naming import Names
 from interlock.coordinator.presence import presence_of
 from interlock.coordinator.views import reservations_of
 from interlock.coordinator.world import GATE
-from interlock.protocol import control
+from interlock.protocol import control, gate_questions
 from interlock.protocol.answers import one_line
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import wire_time
@@ -41,7 +41,7 @@ class GateDesk:
         self._names = names
 
     # --- policies -----------------------------------------------------------------------------
-    async def set_policy(self, session: Session, question: control.SetController) -> FromBus:
+    async def set_policy(self, session: Session, question: gate_questions.SetController) -> FromBus:
         """Install, change or take away the policy of a resource."""
         supervisor, agent, called = self._supervisor, session.agent, question.resource
         if session.claimed:
@@ -70,16 +70,20 @@ class GateDesk:
             )
         return msgspec.structs.replace(answer, resource=called) if isinstance(answer, PolicyIs) else answer
 
-    def policies(self, session: Session, question: control.AskPolicies) -> control.PoliciesReply | Refused:
+    def policies(
+        self, session: Session, question: gate_questions.AskPolicies
+    ) -> gate_questions.PoliciesReply | Refused:
         """Every policy, or that of one resource."""
         policies, called = self._supervisor.world.gate.policies, question.resource
         if not called:
-            return control.PoliciesReply(tuple(self._policy(key, each, session) for key, each in policies.items()))
+            return gate_questions.PoliciesReply(
+                tuple(self._policy(key, each, session) for key, each in policies.items())
+            )
         key = self._names.resolve(called, session)
         if key not in policies:
             why = f"{called} has no policy: the coordinator grants by itself, first come, first served"
             return Refused(Code.TARGET_ENDED, why, called)
-        return control.PoliciesReply((self._policy(key, policies[key], session),))
+        return gate_questions.PoliciesReply((self._policy(key, policies[key], session),))
 
     def _policy(self, key: str, policy: Policy, session: Session) -> dict[str, Any]:
         blockers = list(blockers_of(self._supervisor.world.gate, key))
@@ -88,14 +92,16 @@ class GateDesk:
         return {**row, "participants": list(policy.participants), "blockers": blockers}
 
     # --- commands -----------------------------------------------------------------------------
-    def commands(self) -> control.CommandsReply:
+    def commands(self) -> gate_questions.CommandsReply:
         """Every managed command, the oldest first."""
         now_ms = self._supervisor.clock.wall_ms()
-        return control.CommandsReply(
+        return gate_questions.CommandsReply(
             tuple(command_view(each, now_ms) for each in self._supervisor.world.gate.commands.values())
         )
 
-    async def recover(self, session: Session, question: control.RecoverLaunch) -> control.EvidenceReply | FromBus:
+    async def recover(
+        self, session: Session, question: gate_questions.RecoverLaunch
+    ) -> control.EvidenceReply | FromBus:
         """First the evidence and a code that names it; with that code, a person's word that the command has ended."""
         launch, world = question.launch, self._supervisor.world
         command = world.gate.commands.get(launch)

@@ -29,8 +29,8 @@ class Joining:
         if session.owner not in {"", name}:
             why = f"this comes through the inbox folder of {session.owner}: it cannot join as {name}"
             return Refused(Code.CAPABILITY_DENIED, why)
-        if (why := self._supervisor.authority.why_not(session, name)) is not None:
-            return why
+        if (denied := self._supervisor.authority.why_not(session, name)) is not None:
+            return denied
         joining = self.register(session, name, pid=question.pid, takeover=question.takeover, files=question.files)
         if question.session:
             joining = self._supervisor.attendance.join(session, name, question.session, joining)

@@ -11,9 +11,9 @@ import msgspec
 
 from interlock.coordinator import rates
 from interlock.coordinator.actor import Item
+from interlock.coordinator.authority import digest_of
 from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.counting import counts_as
-from interlock.coordinator.authority import digest_of
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import No

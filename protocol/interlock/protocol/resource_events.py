@@ -221,7 +221,8 @@ class HoldReleased(msgspec.Struct, frozen=True, tag="released"):
 
 
 class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"):
-    """`silent`: for silence alone, its owner is not proved gone. `grace`: what runs there is let be until then."""
+    """`silent`: for silence alone, its owner is not proved gone. `grace`: what runs there is let be until then.
+    `reserved`: it was for one command, which may yet ask to begin and is told the code."""
 
     agent: str
     unit: str
@@ -231,6 +232,7 @@ class HoldRevoked(msgspec.Struct, frozen=True, omit_defaults=True, tag="revoked"
     code: str = ""
     silent: bool = False
     grace: Deadline | None = None
+    reserved: bool = False
 
 
 class Drained(msgspec.Struct, frozen=True, tag="drained"):

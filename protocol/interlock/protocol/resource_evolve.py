@@ -127,8 +127,9 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             return _set(resource, unit, state=UnitState.DRAINING, why=why, code=code)
         case HoldReleased(agent, name, fence, why, at_ms):
             return _end_hold(resource, agent, name, fence, why, at_ms, released=True)
-        case HoldRevoked(agent, name, fence, why, at_ms, code, silent, grace):
-            return _end_hold(resource, agent, name, fence, why, at_ms, code=code, silent=silent, grace=grace)
+        case HoldRevoked(agent, name, fence, why, at_ms, code, silent, grace, reserved):
+            said = code if reserved else ""
+            return _end_hold(resource, agent, name, fence, why, at_ms, code=said, silent=silent, grace=grace)
         case Drained(name):
             unit = resource.unit(name)
             return _put(resource, Unit(name, server=unit.server, prepared=unit.prepared, silent=unit.silent))
@@ -324,7 +325,7 @@ def _end_hold(
     assert unit.ticket is not None
     assert unit.fence == fence
     assert not unit.launches
-    resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms, fence, code)
+    resource = _end_ticket(resource, agent, unit.ticket.request_id, why, at_ms, fence if code else 0, code)
     if not (unit.ticket.run and released):  # a bus run that came to its end has lost nothing
         resource = _lose(resource, agent, at_ms, why, fence)
     busy = UnitState.DRAINING if unit.step is not None or grace is not None else UnitState.FREE

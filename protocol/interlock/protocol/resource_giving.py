@@ -41,8 +41,10 @@ def handover(draft: Draft, mail: Mail, body: Handover) -> None:
     if unit is None or unit.ticket is None:
         refuse_not_holder(draft, mail, 0)
     elif draft.state.policy is not None:
-        why = f"{draft.state.policy.controller} chooses who is next: RELEASE {mail.called}, and it is told"
-        draft.refuse(mail.sender, Code.SCOPE_DENIED, why, mail.called)
+        controller = draft.state.policy.controller
+        draft.refuse(
+            mail.sender, Code.SCOPE_DENIED, f"{controller} chooses who is next: RELEASE {mail.called}", mail.called
+        )
     elif unit.state is UnitState.PREPARING:
         _busy(draft, mail, f"it is being prepared for you: CANCEL {mail.called}, or wait for GRANTED")
     elif unit_of(draft.state, body.agent) is not None:

@@ -24,7 +24,6 @@ from interlock.protocol.resource_events import (
     HoldGranted,
     PrepareFailed,
     RecoveryRequired,
-    Returned,
     StepDone,
     StepUndone,
     TicketCancelled,
@@ -66,9 +65,7 @@ def serve(draft: Draft, ticket: Ticket) -> bool:
     unit = _free_unit(draft, ticket)
     if unit is None:
         return False
-    if ticket.absent:  # whoever chose it knows of it
-        draft.event(Returned(ticket.agent, ticket.request_id))
-    _begin(draft, unit, draft.state.queue[ticket.request_id])
+    _begin(draft, unit, ticket)
     return True
 
 

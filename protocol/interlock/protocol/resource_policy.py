@@ -8,17 +8,20 @@ Never grants by itself, and ends nothing that has started. Without a policy `set
 
 from itertools import islice
 
+from interlock.protocol.answers import one_line
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import quote
 from interlock.protocol.limits import TICKETS_TOLD_MAX
 from interlock.protocol.messages import Grant, Queued, Request, Revoked, Text
 from interlock.protocol.resource_commands import Govern, Mail
 from interlock.protocol.resource_draft import Draft, blocking, queued
-from interlock.protocol.resource_events import Amended, Governed, Requested
+from interlock.protocol.resource_events import Amended, Governed, Requested, Returned
 from interlock.protocol.resource_giving import who_has
 from interlock.protocol.resource_handover import cancel_ticket, serve
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, find_ticket
 from interlock.protocol.resource_waiting import end_hold
+
+REASON_SHOWN = 200  # characters of what it is for, in a line among others; bus status has all of it
 
 
 def govern(draft: Draft, command: Govern) -> None:
@@ -28,9 +31,13 @@ def govern(draft: Draft, command: Govern) -> None:
     if (*said, command.blockers) == (*known, state.blockers):
         return
     draft.event(Governed(command.epoch, command.policy, command.blockers))
-    if said == known:
+    if said == known and {*command.blockers} <= {*state.blockers}:
         return
-    if command.policy is None:
+    if state.policy is None and command.policy is None:
+        return  # a number only: whoever has it or waits does so without a policy, as before
+    if said == known:
+        why = blocking(draft.state)
+    elif command.policy is None:
         why = f"its policy was taken away (epoch {command.epoch})"
     else:
         why = f"its policy has changed (epoch {command.epoch}), {command.policy.controller} chooses who is next"
@@ -52,7 +59,9 @@ def grant_ticket(draft: Draft, mail: Mail, body: Grant) -> None:
         return
     assert ticket is not None
     if unit is None:
-        served = serve(draft, ticket)
+        if ticket.absent:  # passed over before there was a policy; now it is chosen nevertheless
+            draft.event(Returned(ticket.agent, ticket.request_id))
+        served = serve(draft, draft.state.queue[ticket.request_id])
         assert served
     epoch = unit.epoch if unit is not None and unit.fence else draft.state.epoch
     said = f"GRANTED {draft.state.key} to {ticket.agent} (request {ticket.request_id}, epoch {epoch})"
@@ -172,6 +181,8 @@ def _is_in_use(draft: Draft) -> tuple[Code, str] | None:
         return None
     if all(unit.state is UnitState.RECOVERY_REQUIRED for unit in state.units):
         return Code.RECOVERY_REQUIRED, f"{state.units[0].why}: a person looks first: bus recover {state.key}"
+    if not any(unit.ticket is not None for unit in state.units):
+        return Code.RESOURCE_BUSY, "what was used last is being ended: it is free once that is done"
     return Code.RESOURCE_BUSY, who_has(draft)
 
 
@@ -191,7 +202,7 @@ def _slot(request_id: str) -> str:
 
 def _asked(state: Resource, ticket: Ticket) -> str:
     """The line in the controller's inbox: what is asked, and the command that grants it."""
-    what = f": {' '.join(ticket.purpose.split())}" if ticket.purpose.strip() else ""
+    what = f": {one_line(ticket.purpose, REASON_SHOWN)}" if ticket.purpose.strip() else ""
     which = f"request {ticket.request_id}, epoch {state.epoch}"
     return f"REQUESTED {state.key} by {ticket.agent}, {which}{what}; {_command(state, ticket.request_id)}"
 

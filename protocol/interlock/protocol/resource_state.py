@@ -179,7 +179,7 @@ class Remains(msgspec.Struct, frozen=True, omit_defaults=True):
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a ticket ended, to answer whoever sends its id again.
 
-    Args: fence: of its hold, if it had one. code: where it ended against its owner's will, if that has a code.
+    Args: fence, code: of a reservation that a rule ended, for the command that comes too late.
     """
 
     agent: str

@@ -126,7 +126,8 @@ def end_hold(draft: Draft, unit: Unit, why: str, *, code: str = "", tell: bool =
     if unit.launches:
         draft.event(Draining(ticket.agent, unit.name, unit.fence, why, code, grace))
     else:
-        draft.event(HoldRevoked(ticket.agent, unit.name, unit.fence, why, draft.now.at_ms, code, silent, grace))
+        reserved, at_ms = unit.is_reservation(), draft.now.at_ms
+        draft.event(HoldRevoked(ticket.agent, unit.name, unit.fence, why, at_ms, code, silent, grace, reserved))
     if tell:
         draft.tell(ticket, Revoked(ticket.called, draft.state.key, ticket.request_id, why, unit.fence, code))
 
