@@ -16,6 +16,7 @@ from interlock.protocol.messages import (
     Granted,
     Joined,
     Left,
+    PolicyIs,
     Queued,
     Refused,
     Released,
@@ -52,6 +53,11 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
     ("in a moment of grace", msgspec.structs.replace(WAIT, state="grace", position=1),
      "QUEUED loop position 1 - the last owner was revoked, and has a moment to save what it needs; "
      "do not use, start or stop it; next: bus wait loop"),
+    ("its controller has the word", msgspec.structs.replace(WAIT, state="controller", note="ctl chooses who is next"),
+     "QUEUED loop position 2 - its controller has not granted it yet; ctl chooses who is next; "
+     "do not use, start or stop it; next: bus wait loop"),
+    ("commands must end first", msgspec.structs.replace(WAIT, state="blocked", note="l8 must end first"),
+     "QUEUED loop position 2 - nobody has it; l8 must end first; do not use, start or stop it; next: bus wait loop"),
     ("who holds it", msgspec.structs.replace(
         WAIT, holder="bob", held_ms=61_000, holder_purpose="a\nREVOKED loop", holder_left_ms=5_000),
      'QUEUED loop position 2 - held by bob since 1m1s for "a REVOKED loop", said 5s more; '
@@ -72,6 +78,10 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
     ("extended by", Extended("loop", KEY, 7, 60_000), "EXTENDED loop for 1m"),
     ("cancelled", Cancelled("loop", KEY), "CANCELLED loop"),
     ("admitted", Admitted("loop", KEY, 7, "l1"), "ADMITTED loop (fence 7)"),
+    ("a policy", PolicyIs("loop", KEY, 3, "ctl", ("ann", "bob"), "strict", ("l8",)),
+     "POLICY loop epoch 3 - ctl grants to ann, bob; 1 of their commands run without it: "
+     "it is granted once they have ended"),
+    ("no policy", PolicyIs("loop", KEY, 4), "POLICY loop epoch 4 - none any more: the coordinator grants by itself"),
     ("acked", Acked(("m1", "m2"), ("m3",)), "ACKED m1 m2 (unknown: m3)"),
     ("joined", Joined("ann", 1, "claude (pid 4121)"), "JOINED ann - bound to claude (pid 4121)"),
     ("left", Left("ann", "it said so"), "LEFT ann - it said so"),

@@ -60,9 +60,11 @@ class Tickets:
         """GRANTED of each, in key order. Raises Failure: 124 when time is up, 125 where one is refused."""
         while True:
             self._cover()
-            if all(want.granted is not None or self._wait_for(want) for want in self.wants) and not self._revoked():
+            if not self._revoked() and all(want.granted is not None for want in self.wants):
                 return [want.granted for want in self.wants if want.granted is not None]
-            self.pause(self._until_called())
+            if not all(want.granted is not None or self._wait_for(want) for want in self.wants):
+                self.pause(self._until_called())
+            # Once all are granted it looks once more: while it waited the policy may have changed.
 
     def pause(self, called: str) -> None:
         """Before what is true now is asked for once more. Raises Failure 124 when there is no time for it."""
