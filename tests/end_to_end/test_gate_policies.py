@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.end_to_end.conftest import Home
-from tests.end_to_end.playground import Bus, Follower, alive
+from tests.end_to_end.playground import BUS, Bus, Follower, alive
 from tests.end_to_end.test_gate import CONTROL, KEY, Held, a_policy, ticket_of, under_way
 
 Follow = Callable[[], Follower]
@@ -217,3 +217,21 @@ def test_stop_is_for_its_owner_and_says_what_it_did(bus: Bus, home: Home) -> Non
     assert not alive(pid)
     assert run.end().code == 128 + 15
     assert "no command of bus run is under way" in bus.ok("ps")
+
+
+def test_a_command_inside_a_participants_goes_under_what_that_has(bus: Bus, home: Home, follow: Follow) -> None:
+    """Its own build, and that of a subagent which it starts, need no grant of their own and do not wait for it."""
+    # given
+    home.write(CONTROL)
+    bus.ok("up")
+    log = follow()
+    a_policy(bus, "ann")
+    inner = f"{BUS} run -- sh -c 'echo inner $BUS_FENCE'; {BUS} --as sub run -- sh -c 'echo sub $BUS_FENCE'"
+    run = bus.start("run", "--wait", "20s", "--", "sh", "-c", f"echo outer $BUS_FENCE; {inner}", agent="ann")
+    # when
+    bus.ok("grant", ticket_of(bus, "ann", log), agent="boss")
+    # then
+    done = run.end()
+    fence = log.all("granted")[0]["fence"]
+    assert done.out == f"outer {fence}\ninner {fence}\nsub {fence}\n", done
+    assert len(log.all("granted")) == 1
