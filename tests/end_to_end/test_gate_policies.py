@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.end_to_end.conftest import Home
 from tests.end_to_end.playground import BUS, Bus, Follower, alive
+from tests.end_to_end.terminal import at_terminal
 from tests.end_to_end.test_gate import CONTROL, KEY, Held, a_policy, ticket_of, under_way
 
 Follow = Callable[[], Follower]
@@ -156,8 +158,9 @@ def test_a_reservation_that_is_over_is_asked_for_again_without_a_word(bus: Bus, 
     assert len([line for line in done.err.splitlines() if "waiting" not in line and "JOINED" not in line]) == 0, done
 
 
-def test_a_command_whose_hold_was_revoked_is_never_killed_and_the_next_waits_for_its_tree(
-    bus: Bus, home: Home, follow: Follow
+@pytest.mark.parametrize("how", ["revoked by a person", "the policy taken away"])
+def test_a_command_whose_hold_was_taken_is_never_killed_and_the_next_waits_for_its_tree(
+    bus: Bus, home: Home, follow: Follow, how: str
 ) -> None:
     # given
     home.write(CONTROL)
@@ -169,6 +172,9 @@ def test_a_command_whose_hold_was_revoked_is_never_killed_and_the_next_waits_for
     running.out.until("inside held")
     (command,) = under_way(bus)
     # when
+    if how == "revoked by a person":
+        assert at_terminal(bus, "revoke", KEY, "--because", "I need it").code == 0
+        log.until("revoked", agent="ann")
     bus.ok("policy", "clear", KEY, agent="boss")
     next_ = bus.start("run", "-r", KEY, "--", "echo", "next", agent="bob")
     log.until("requested", agent="bob")
@@ -178,6 +184,7 @@ def test_a_command_whose_hold_was_revoked_is_never_killed_and_the_next_waits_for
     held.let_go()
     assert running.end().code == 7
     assert next_.end().out == "next\n"
+    assert log.until("granted", agent="bob")["seq"] > log.until("command_finished", agent="ann")["seq"]
 
 
 def test_a_ticket_of_ones_own_is_run_under_by_its_id(bus: Bus, home: Home, follow: Follow) -> None:
