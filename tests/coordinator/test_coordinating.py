@@ -6,8 +6,12 @@ import msgspec
 import pytest
 from tests.coordinator.bus import Bus, Client, FakeEffects, process, settled
 from tests.coordinator.memory_store import MemoryStore
+from tests.coordinator.test_authority import Shelf
 from tests.coordinator.test_gate import CONFIG, KEY, admit, joined, run_ticket, supervise
 from tests.coordinator.virtual_time import VirtualClock
+
+from interlock.coordinator.authority import Authority, digest_of
+from interlock.coordinator.config import parse_config
 
 pytestmark = pytest.mark.anyio
 
@@ -157,3 +161,25 @@ async def test_a_command_that_began_before_the_policy_is_shown_as_its_blocker(bu
             ("l1", "ann", "make")
         ]
         assert msgspec.json.encode(result)
+
+
+async def test_an_operation_counts_with_the_token_that_it_comes_with(store: MemoryStore, clock: VirtualClock) -> None:
+    """Whoever only knows a controller's name grants nothing through it either."""
+    config = parse_config('[bus]\nidentity = "token"\n', "bus.toml")
+    bus = Bus(store, config, clock=clock)
+    bus.supervisor.authority = Authority(lambda: config, Shelf(boss="b", ann="a"))
+
+    async def arrived(name: str, token: str) -> Client:
+        client = bus.client(name)
+        client.session.proof = digest_of(token)
+        assert (await supervise(client, "JOIN", agent=name))["type"] == "JOINED"
+        return client
+
+    async with bus.running():
+        boss, ann = await arrived("boss", "b"), await arrived("ann", "a")
+        body = {"resource": KEY, "controller": "boss", "participants": ["ann"]}
+        assert code(await coordinate(ann, "set_controller", **body)) == "CAPABILITY_DENIED"
+        assert (await coordinate(boss, "set_controller", **body))["epoch"] == 1
+        asked = (await coordinate(ann, "request", resource=KEY))["requestId"]
+        assert code(await coordinate(ann, "grant", requestId=asked)) == "CAPABILITY_DENIED"
+        assert (await coordinate(boss, "grant", requestId=asked))["holder"] == "ann"

@@ -52,7 +52,11 @@ class LaunchWatch:
             if self._watched.pop(launch, None) is not None:
                 await self.look(launch, keeper)
 
-        self._supervisor.effects.watch(keeper, lambda: self._supervisor.spawn(report))
+        try:
+            self._supervisor.effects.watch(keeper, lambda: self._supervisor.spawn(report))
+        except Exception:  # no descriptor left: whoever registers next tries again
+            del self._watched[launch]
+            raise
 
     async def look(self, launch: str, keeper: Identity) -> None:
         """Read what the keeper left, if it is gone and nobody has read it yet, and tell whoever has the launch."""
