@@ -22,7 +22,7 @@ MEANINGS = {
     "restart": "0 it is ready again, 75 it is still starting, 77 it is not yours",
     "ps": "0; with --stop 0 its tree is gone, 75 not yet, 77 it is not yours, or not under way",
     "policy": "0, 77 refused: no authority, another epoch, or the controller is not here",
-    "grant": "0 granted, 75 it is in use, 77 refused: not its controller, another epoch, or the ticket has ended",
+    "grant": "0 granted, 75 it is in use, or the policy is another, 77 not its controller, or the ticket has ended",
     "coordinate": "0 done; else that of the code in its error",
     "attach": "as tmux ends; 64 not at a terminal, 69 it has no window, or tmux is not found",
     "leave": "0",

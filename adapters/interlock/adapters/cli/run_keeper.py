@@ -53,8 +53,8 @@ class RunKeeper:
             raise Failure(125, f"the keeper of launch {self._launch} died at once: see bus doctor") from None
         event = self.next(UP_TIMEOUT_S)
         if event is None:
-            why = f"the keeper of launch {self._launch} was not up within {UP_TIMEOUT_S:g} s"
-            raise Failure(125, f"{why}: the machine is overloaded, try again")
+            why = f"the keeper of launch {self._launch} was not up within {UP_TIMEOUT_S:g} s: try again"
+            raise Failure(125, why)
         if event.get("event") == "not_started":
             raise Failure(125, f"the keeper of launch {self._launch} cannot work: {event.get('error', '')}")
         identity = event.get("identity")

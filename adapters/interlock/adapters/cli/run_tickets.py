@@ -32,6 +32,7 @@ class Want:
         self.called = called
         self.theirs = bool(ticket)  # a ticket that the agent has asked for itself: it is neither made nor withdrawn
         self.ticket = ticket or new_id()
+        self.reservation = ""  # of who it counts as: the one that it is to go under
         self.asked = False
         self.granted: Frame | None = None
 
@@ -60,9 +61,11 @@ class Tickets:
         """GRANTED of each, in key order. Raises Failure: 124 when time is up, 125 where one is refused."""
         while True:
             self._cover()
-            if all(want.granted is not None or self._wait_for(want) for want in self.wants) and not self._revoked():
+            if not self._revoked() and all(want.granted is not None for want in self.wants):
                 return [want.granted for want in self.wants if want.granted is not None]
-            self.pause(self._until_called())
+            if not all(want.granted is not None or self._wait_for(want) for want in self.wants):
+                self.pause(self._until_called())
+            # Once all are granted it looks once more: while it waited the policy may have changed.
 
     def pause(self, called: str) -> None:
         """Before what is true now is asked for once more. Raises Failure 124 when there is no time for it."""
@@ -85,14 +88,19 @@ class Tickets:
         covered = self._body(self._connection.ask("supervisor", body=body))
         self.epochs = covered["epochs"]
         needed = {key: Want(key, covered.get("called", {}).get(key, key)) for key in self.epochs}
-        if self._asked.ticket:
-            want = self._their_ticket(self._asked.ticket)
+        want = self._their_ticket(self._asked.ticket) if self._asked.ticket else None
+        if want is not None:
             needed[want.key] = want
         several = len(self._asked.resources) + len(needed) > 1 or len(fences()) > 1
         for called in self._asked.resources:
             key = self._key_of(called) if several else called
             if key not in needed or not needed[key].theirs:
                 needed[key] = Want(key, called)
+        if self._asked.ticket and want is None:
+            if len(needed) != 1:
+                why = f"ticket {self._asked.ticket} is none of yours, or has ended: bus me shows those that you have"
+                raise Failure(BUS_FAILED, why, "TARGET_ENDED")
+            next(iter(needed.values())).reservation = self._asked.ticket
         before = {want.key: want for want in self.wants}
         for key in before.keys() - needed.keys():
             self._give_back(before[key])
@@ -104,13 +112,11 @@ class Tickets:
         frame = self._connection.ask("supervisor", body={"type": "STATUS", "resource": called})
         return str(self._body(frame)["resources"][0]["resource"])
 
-    def _their_ticket(self, ticket: str) -> Want:
+    def _their_ticket(self, ticket: str) -> Want | None:
+        """The agent's own request of that id; None where it has none, whoever else has."""
         found = [each for each in self._body(self._connection.ask("supervisor", body={"type": "ME"}))["tickets"]
                  if each["request_id"] == ticket]  # fmt: skip
-        if not found:
-            why = f"ticket {ticket} is none of yours, or has ended: bus me shows those that you have"
-            raise Failure(BUS_FAILED, why, "TARGET_ENDED")
-        return Want(found[0]["key"], found[0]["resource"], ticket)
+        return Want(found[0]["key"], found[0]["resource"], ticket) if found else None
 
     # --- one of them --------------------------------------------------------------------------
     def _wait_for(self, want: Want) -> bool:
@@ -172,6 +178,7 @@ class Tickets:
         return {
             "type": "REQUEST", "resource": want.called, "worktree": self._worktree, "purpose": self._asked.purpose,
             "time_ms": self._asked.time_ms, "run": True, "under": under.get(want.key, only),
+            **({"ticket": want.reservation} if want.reservation else {}),
         }  # fmt: skip
 
     def _hear(self, within_s: float) -> None:
