@@ -174,7 +174,6 @@ def test_a_command_whose_hold_was_taken_is_never_killed_and_the_next_waits_for_i
     # when
     if how == "revoked by a person":
         assert at_terminal(bus, "revoke", KEY, "--because", "I need it").code == 0
-        log.until("revoked", agent="ann")
     bus.ok("policy", "clear", KEY, agent="boss")
     next_ = bus.start("run", "-r", KEY, "--", "echo", "next", agent="bob")
     log.until("requested", agent="bob")
