@@ -197,10 +197,10 @@ async def test_a_tree_that_grows_while_it_is_stopped_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool
 ) -> None:
     if slow:
-        keeper = str(launches.KEEPER)
+        keeper = keeper_start.KEEPER
         script = tmp_path / "slow.py"
         script.write_text(SLOW_TO_LOOK.format(root=keeper.partition("/interlock/")[0], keeper=keeper))
-        monkeypatch.setattr(launches, "KEEPER", script)
+        monkeypatch.setattr(keeper_start, "KEEPER", str(script))
     async with launched(tmp_path, sys.executable, "-c", MOVING_TARGET, stop_timeout_ms=50) as launch:
         await launch.output.line()
         await launch.until(Ended)

@@ -78,7 +78,7 @@ async def test_a_daemon_neither_keeps_the_tree_nor_is_killed_and_is_told_of(daem
         end = judge(started.keeper.identity, started.result, "one")
         assert end is not None
         assert end.proved
-        assert f"left running, as [bus] spare says: {daemons}/watchd (pid {daemon.pid})" in end.evidence
+        assert f"left running, as a daemon that outlives commands: watchd (pid {daemon.pid})" in end.evidence
         assert send_signal(daemon, signal.SIGKILL)
 
 

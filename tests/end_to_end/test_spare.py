@@ -21,7 +21,7 @@ def test_a_run_that_leaves_a_spared_daemon_gives_the_resource_back_and_says_so(b
     # then
     assert done.code == 3
     pid = int(done.err.partition("(pid ")[2].partition(")")[0])
-    assert f"left running, as [bus] spare says: {bus.folder}/watchd 600 (pid {pid})" in done.err
+    assert f"left running, as a daemon that outlives commands: {bus.folder}/watchd 600 (pid {pid})" in done.err
     assert alive(pid)
     assert bus("request", "machine/build", agent="B").code == 0
     told = [json.loads(line) for line in bus.ok("tail", "--json", "--since", "0").splitlines()]

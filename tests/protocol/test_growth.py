@@ -66,7 +66,8 @@ def process(number: int) -> Identity:
 def inbox(letters: int) -> Inbox:
     unread = [Letter(f"m{n}", "bob", 1, Text("x")) for n in range(letters)]
     acked = {f"r{n}": Letter(f"r{n}", "bob", 1, Text("x"), acked_ms=1) for n in range(min(letters, 256))}
-    return Inbox("ann", Letters([*unread, Letter("p", "coordinator", 1, Text("x"), "StillUsing:r")]), Table(acked))
+    both = Letters([*unread, Letter("p", "coordinator", 1, Text("x"), "StillUsing:r")])
+    return Inbox("ann", both, Table(acked), last=letters + 1)
 
 
 def of_resource(make: Callable[[int], Any], *, absent: bool = False) -> Work:

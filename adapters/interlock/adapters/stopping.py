@@ -79,7 +79,7 @@ def spared_sentence(left: LaunchResult) -> str:
     """What was left running because the configuration spares it, to be put behind a sentence; "" where nothing was."""
     named = ", ".join(f"{_program(each.command) or 'a daemon'} (pid {each.pid})" for each in left.spared[:EVIDENCE_MAX])
     more = f" and {len(left.spared) - EVIDENCE_MAX} more" if len(left.spared) > EVIDENCE_MAX else ""
-    return f"; left running, as [bus] spare says: {named}{more}" if named else ""
+    return f"; left running, as a daemon that outlives commands: {named}{more}" if named else ""
 
 
 def _evidence(mark: str) -> str:

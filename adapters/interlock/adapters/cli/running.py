@@ -152,7 +152,7 @@ class _Command:
                     gone = True
                     for each in event.get("spared", ()):  # whoever looks for it knows whose it was
                         what = f"{each.get('command') or 'a daemon'} (pid {each['pid']})"
-                        say_err(f"bus: left running, as [bus] spare says: {what}")
+                        say_err(f"bus: left running, as a daemon that outlives commands: {what}")
                 case "end":
                     break
                 case "" if ended and time.monotonic() >= until:
