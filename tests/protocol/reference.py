@@ -94,6 +94,9 @@ class Reference:
         return "RELEASED"
 
     def cancel(self, agent: str, now: int) -> str:
+        if self.owner(agent) is not None:
+            self.heard(agent)
+            return "REFUSED"
         return "CANCELLED" if self.leave(agent, now) else "REFUSED"
 
     def leave(self, agent: str, now: int) -> bool:
