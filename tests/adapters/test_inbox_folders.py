@@ -243,6 +243,7 @@ def test_a_folder_that_is_removed_is_made_again_with_what_is_unread(bus: Bus) ->
     moved = homeless.folder.rename(bus.folder / "moved-away")
     # then
     assert homeless.letter("TEXT").name == letter.name
+    until((homeless.folder / "out").is_dir)
     homeless.post("STATUS\n", "s")
     assert homeless.answer("s")["body"]["type"] == "TEXT"
     assert (moved / "new" / letter.name).exists()

@@ -112,6 +112,9 @@ class Reference:
             self.owners[self.owners.index(owner)] = None
             self.serve(now)
             return "CANCELLED"
+        if owner is not None:
+            self.heard(agent)
+            return "REFUSED"
         return "CANCELLED" if self.leave(agent, now) else "REFUSED"
 
     def leave(self, agent: str, now: int) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 from tests.protocol.search_world import ANY, Hold, World, with_tree
 
 from interlock.protocol.definition import Kind
-from interlock.protocol.messages import Extend, Request, Restart
+from interlock.protocol.messages import Cancel, Extend, Request, Restart
 from interlock.protocol.resource_commands import (
     AgentGone,
     Doubt,
@@ -56,7 +56,7 @@ def truth_of(world: World, command: ResourceCommand) -> World:
             commands = {launch: (u if times[launch] == 1 else ANY, 0) for launch, u in on}
             return replace(world, trees=trees, commands=commands)
     match command:
-        case Mail(sender=agent, body=Request() | Extend() | Restart()) | Heard(agent):
+        case Mail(sender=agent, body=Request() | Extend() | Restart() | Cancel(request_id="")) | Heard(agent):
             if any(h.agent == agent and not h.run for h in world.holds.values()):
                 quiet = {f: heard(h) if h.agent == agent and not h.run else h for f, h in world.holds.items()}
                 return replace(world, holds=quiet)

@@ -72,6 +72,8 @@ GIVING_BACK = [
     Row("CANCEL of the owner points to RELEASE", HELD, "1s ann CANCEL loop", "", "ann REFUSED NOT_QUEUED", "held ann"),
     Row("CANCEL of a stranger is refused", HELD, "1s bob CANCEL loop", "", "bob REFUSED NOT_QUEUED", "held ann"),
     Row("a lock has nothing to restart", HELD, "1s ann RESTART loop", "", "ann REFUSED CAPABILITY_DENIED", "held ann"),
+    Row("… which is a sign of life", f"{WAITED}; 1s ann RELEASE loop", "2s bob RESTART loop", "claimed", "bob REFUSED CAPABILITY_DENIED", "held bob"),
+    Row("… as a CANCEL of the owner is", f"{WAITED}; 1s ann RELEASE loop", "2s bob CANCEL loop", "claimed", "bob REFUSED NOT_QUEUED", "held bob"),
     Row("a finished owner goes to the back", f"{TWO_WAIT}; 1s ann RELEASE loop", "2s ann REQUEST loop", "requested", "ann QUEUED", "held bob [cyd ann]"),
 ]  # fmt: skip
 

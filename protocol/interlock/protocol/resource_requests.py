@@ -199,6 +199,7 @@ def cancel(draft: Draft, mail: Mail, body: Cancel) -> None:
         release_hold(draft, unit, "cancelled")
         draft.answer(mail.sender, Cancelled(ticket.called, draft.state.key, ticket.request_id))
     elif unit is not None and unit.state is not UnitState.PREPARING:
+        heard(draft, mail.sender)
         why = f"it is yours already: give it back with RELEASE {mail.called}"
         draft.refuse(mail.sender, Code.NOT_QUEUED, why, mail.called)
     else:
@@ -212,6 +213,7 @@ def restart(draft: Draft, mail: Mail) -> None:
     if unit is None or unit.state is not UnitState.HELD or unit.ticket is None:
         refuse_not_holder(draft, mail, 0)
     elif kind is None or next_kind(draft, unit, StepKind.STOP, restart=True) is None:
+        heard(draft, mail.sender)
         what = "is a lock" if draft.state.definition.kind is Kind.LOCK else "has neither prepare nor verify"
         draft.refuse(
             mail.sender, Code.CAPABILITY_DENIED, f"{mail.called} {what}: there is nothing to restart", mail.called

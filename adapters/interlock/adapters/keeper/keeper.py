@@ -261,9 +261,9 @@ class Keeper:
         """Kill whoever forks and ends faster than every process can be looked at: an orphan of the tree is our own
         child at once, and those the kernel names."""
         for _ in range(CHASES_MAX):
-            counted, spared = self.divide(nearest_descendants)
-            for pid, seen in counted.items():
-                send(pid, seen.start, signal.SIGKILL, alone=bool(spared))
+            counted, _ = self.divide(nearest_descendants)
+            for pid, seen in counted.items():  # who is to be spared may be missing here, so no group is taken
+                send(pid, seen.start, signal.SIGKILL, alone=bool(self.spare))
             if not counted:
                 return
 
