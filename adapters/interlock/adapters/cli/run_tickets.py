@@ -53,6 +53,7 @@ class Tickets:
         self._shown = ""
         self._worktree = ""
         self._rounds = 0
+        self._keys: dict[str, str] = {}  # as it is called → its key, once an answer has said it
         self.wants: list[Want] = []
         self.epochs: dict[str, int] = {}
         connection.news = []
@@ -93,7 +94,7 @@ class Tickets:
             needed[want.key] = want
         several = len(self._asked.resources) + len(needed) > 1 or len(fences()) > 1
         for called in self._asked.resources:
-            key = self._key_of(called) if several else called
+            key = self._keys.get(called) or (self._key_of(called) if several else called)
             if key not in needed or not needed[key].theirs:
                 needed[key] = Want(key, called)
         if self._asked.ticket and want is None:
@@ -129,7 +130,7 @@ class Tickets:
             body: Frame = frame["body"]
             if self._revoked():
                 return False
-            want.key = body.get("key") or want.key
+            want.key = self._keys[want.called] = body.get("key") or want.key
             if body.get("type") == "GRANTED":
                 want.granted = {**body, "shared": True} if want.theirs else body
                 return True
