@@ -16,6 +16,7 @@ ASKS = {
     "status": "", "join": "newcomer", "logs": "machine/x -f", "tail": "-n 3", "send": "b hello", "inbox": "--wait 1s",
     "up": "", "down": "", "cancel": "machine/x", "restart": "machine/x", "leave": "", "agents": "", "ack": "1",
     "receipt": "1", "backup": "copy.db", "recover": "machine/x",
+    "policy": "", "grant": "1", "coordinate": '{"operation":"status"}', "ps": "",
 }  # fmt: skip
 ASKS_NOBODY = {"completion", "errors", "help", "init", "brief", "config", "token"}
 SAYS_SOMETHING_ELSE = {

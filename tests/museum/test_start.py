@@ -134,7 +134,7 @@ def test_a_command_hung_for_ever_on_a_daemon_that_was_stopped_under_it(
         thread = threading.Thread(target=welcome, daemon=True)
         thread.start()
         with pytest.raises(Failure, match="the supervisor does not answer: bus tail again") as failed:
-            tail.command(False, 0, "", "", None)  # type: ignore[arg-type]  # typer's own default
+            tail.command(False, 0, "", "", None, "")  # type: ignore[arg-type]  # the default
     thread.join(WAIT_S)
     assert failed.value.exit_code == 69
 
