@@ -95,7 +95,7 @@ CHANGING = [
 
 USING = [
     Row("its first use binds it", GIVEN, "2s ann admits make digest=d1", "claimed started", "ann ADMITTED", "held ann [bob]"),
-    Row("the same again, side by side", USED, "3s ann admits make digest=d1", "started", "ann ADMITTED", "held ann [bob]"),
+    Row("not the same again, side by side", USED, "3s ann admits make digest=d1", "", "ann REFUSED RESOURCE_BUSY", "held ann [bob]"),
     Row("another command is refused", USED, "3s ann admits rm digest=d2", "", "ann REFUSED SCOPE_DENIED", "held ann [bob]"),
     Row("unless it is started inside", USED, "3s ann admits cc digest=d2 inside=l7,l1", "started", "ann ADMITTED", "held ann [bob]"),
     Row("by whoever that command started", USED, "3s kid admits cc digest=d2 inside=l1 fence=4", "started", "kid ADMITTED", "held ann [bob]"),
@@ -106,7 +106,7 @@ USING = [
     Row("who counts as its owner may use it", GIVEN, "2s kid (as ann) admits make fence=4", "claimed started", "kid ADMITTED", "held ann [bob]"),
     Row("a stranger may not", GIVEN, "2s bob admits make fence=4", "", "bob REFUSED STALE_FENCE", "held ann [bob]"),
     Row("its last command takes the hold along", USED, "3s command l1 ends 0", "finished released", "ctl< TEXT", "free [bob]"),
-    Row("not its last but one", f"{USED}; 2s ann admits make digest=d1", "3s command l1 ends 0", "finished", "", "held ann [bob]"),
+    Row("not its last but one", f"{USED}; 2s ann admits make digest=d1 inside=l1", "3s command l1 ends 0", "finished", "", "held ann [bob]"),
     Row("a hold of before the policy ends so too", f"{BEFORE}; 2s {NARROWED}", "3s command l1 ends 0", "finished released", "", "free"),
     Row("… and takes nothing new", f"{BEFORE}; 2s {CHANGED}", "3s ann admits rm", "", "ann REFUSED STALE_POLICY", "held ann"),
     Row("… but what is inside", f"{BEFORE}; 2s {NARROWED}", "3s ann admits cc inside=l1", "started", "ann ADMITTED", "held ann"),
