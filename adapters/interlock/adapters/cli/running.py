@@ -102,7 +102,7 @@ class _Command:
         self._granted = granted
         self._epochs = epochs
         self._passed_on = 0  # signals
-        self._launch = f"run-{granted[0]['fence'] if granted else 0}-{os.urandom(3).hex()}"
+        self._launch = f"run-{granted[0]['fence'] if granted else 0}-{os.urandom(6).hex()}"
         self._keeper: RunKeeper
 
     def begin(self) -> Frame | None:
