@@ -188,6 +188,21 @@ async def test_who_says_that_its_command_has_ended_is_answered_once_all_of_it_is
         assert (await supervise(ann, "ENDED", launch="l1"))["type"] == "RELEASED"
 
 
+async def test_of_two_alike_that_were_told_of_one_reservation_one_begins(bus: Bus) -> None:
+    ask = {"type": "REQUEST", "resource": KEY, "worktree": "-"}
+    async with bus.running():
+        boss, ann = await joined(bus, "boss"), await joined(bus, "ann")
+        await policy(boss)
+        asked = await ann.post(ask)
+        assert (await ann.answer(asked))["body"]["type"] == "QUEUED"
+        assert (await boss.ask(f"GRANT {asked}"))["type"] == "TEXT"
+        told = [await ann.ask({**ask, "run": True}) for _ in range(2)]
+        assert told[0]["fence"] == told[1]["fence"]
+        said = [await admit(ann, name, process(), holds={KEY: told[0]["fence"]}, epochs={KEY: 1}) for name in "ab"]
+        assert [each.get("code", each["type"]) for each in said] == ["ADMITTED", "RESOURCE_BUSY"]
+        assert (await ann.ask({**ask, "run": True}))["type"] == "QUEUED"
+
+
 async def test_the_hold_that_a_wrapper_of_an_earlier_version_names_counts(bus: Bus) -> None:
     async with bus.running():
         ann = await joined(bus, "ann")

@@ -203,6 +203,33 @@ def test_a_ticket_of_ones_own_is_run_under_by_its_id(bus: Bus, home: Home, follo
     assert (done.code, "TARGET_ENDED" in done.err) == (125, True), done
 
 
+def test_of_two_alike_at_once_one_uses_what_was_granted_and_the_other_waits_for_its_own(
+    bus: Bus, home: Home, follow: Follow
+) -> None:
+    # given
+    home.write(CONTROL)
+    bus.ok("up")
+    log, held = follow(), Held(bus.folder, "alike")
+    a_policy(bus, "ann")
+    asked = coordinate(bus, "ann", operation="request", resource=KEY)["requestId"]
+    bus.ok("grant", asked, agent="boss")
+    # when
+    runs = [bus.start("run", "--", *held.words, agent="ann") for _ in range(2)]
+    # then
+    first = log.until("admitted", agent="ann")
+    other = log.until("requested", agent="ann", where=lambda event: bool(event["ticket"].get("run")))
+    assert len(under_way(bus)) == 1
+    held.let_go()
+    log.until("command_finished", agent="ann")
+    bus.ok("grant", other["ticket"]["request_id"], agent="boss")
+    log.until("admitted", agent="ann", after=first["seq"])
+    held.let_go()
+    assert [run.end().code for run in runs] == [7, 7]
+    assert (
+        len(log.all("requested")) == 2
+    )  # that of ann herself, and one: it has waited, and not asked anew all the time
+
+
 def test_stop_is_for_its_owner_and_says_what_it_did(bus: Bus, home: Home) -> None:
     # given
     bus.ok("up")

@@ -8,7 +8,7 @@ at 3m ann admits CMD | ann withdraws | ann's wrapper is gone       … and goes 
 at 3m ann is heard | ann is gone | ann's former self is gone
 at 3m keeper up | step done | step fails WHY | step fails unproved WHY | step never started | step is interrupted
 at 3m port held by WHO | port free | server dies | server leaves a child | server is lost
-at 3m command l1 ends 0 | command l1 is lost
+at 3m command l1 ends 0 | command l1 is lost | command l1 never began
 at 3m tick | restart | boot | stop servers | person confirms | person revokes [UNIT] [of HOLDER] | define KIND | forget
 at 3m gate says ctl for ann,bob epoch 1 [blocked l8,l9] | gate says nobody epoch 2 | ctl grants ann [EPOCH]
 at 3m database lost | database lost, a server lives | database lost, a command lives
@@ -157,6 +157,8 @@ class Player:
                 return Forget()
             case ["command", launch, "ends", code]:
                 return LaunchGone(launch, True, int(code), "its tree is gone")
+            case ["command", launch, "never", "began"]:
+                return LaunchGone(launch, True, None, "it was not admitted, and never began")
             case ["command", launch, "is", "lost"]:
                 return LaunchGone(launch, False, None, "its keeper died without a word")
             case ["keeper" | "step" | "port" | "server", *_]:

@@ -30,7 +30,6 @@ class Owner:
     given_under: int = 0  # the number of the policy whose controller gave it
     unused_until: int | None = None
     commands: int = 0
-    bound_to: str = ""
 
 
 class Reference:
@@ -202,15 +201,14 @@ class Reference:
         self.serve(now)
         return "TEXT"
 
-    def begin(self, agent: str, what: str, now: int) -> str:
+    def begin(self, agent: str, now: int) -> str:
         """A command wants to begin."""
         owner = self.owner(agent)
         present = self.policies if self.enrolled is not None else 0
         if owner is None or owner.given_under != present:
             return "REFUSED"
-        if owner.given_under and owner.commands and owner.bound_to != what:
+        if owner.given_under and owner.commands:
             return "REFUSED"
-        owner.bound_to = owner.bound_to if owner.commands else what
         owner.commands += 1
         if not owner.noticed:
             owner.noticed, owner.place.missed = True, 0

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from interlock.protocol import gate as gates
 from interlock.protocol.answers import format_answer
-from interlock.protocol.gate import blockers_of, covering, decide, evolve
+from interlock.protocol.gate import covering, decide, evolve
 from interlock.protocol.gate_commands import (
     AdmitCommand,
     ClearPolicy,
@@ -46,6 +46,11 @@ A, B = "machine/a", "machine/b"
 
 def policy(epoch: int = 1, participants: str = "ann bob", profile: Profile = Profile.STRICT) -> Policy:
     return Policy(epoch, "boss", tuple(participants.split()), profile)
+
+
+def blockers_of(state: Gate, key: str) -> tuple[str, ...]:
+    """As each command has it on record."""
+    return tuple(launch for launch, command in state.commands.items() if key in command.blocks)
 
 
 def set_policy(

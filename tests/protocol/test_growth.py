@@ -6,21 +6,31 @@ Steps find whatever looks at everybody; bytes find what copies everybody, which 
 import sys
 import tracemalloc
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from interlock.coordinator.counting import counts_as, inside_of
+from interlock.coordinator.governing import Governing
 from interlock.coordinator.identify import identify
+from interlock.coordinator.launch_watch import LaunchWatch
+from interlock.coordinator.world import World
+from interlock.protocol import gate as gates
 from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol import resource as resources
 from interlock.protocol.agents import Agent, Agents
+from interlock.protocol.gate_commands import AdmitCommand, CommandBegan, CommandFinished, CommandGone
+from interlock.protocol.gate_state import Gate, Managed
 from interlock.protocol.identity import Identity, Presence
 from interlock.protocol.inbox import Ack, Deliver, Inbox, Post
 from interlock.protocol.letters import Letter, Letters
-from interlock.protocol.messages import Cancel, Release, Request, Text
+from interlock.protocol.limits import PARTICIPANTS_MAX
+from interlock.protocol.messages import Cancel, Grant, Release, Request, Text
 from interlock.protocol.outcome import Deadline, Now, Outcome
+from interlock.protocol.policy import Policy
 from interlock.protocol.registry import Expire, Join, Leave, ProcessGone, Registry, SessionCut
 from interlock.protocol.resource_commands import AgentGone, Heard, Mail, Tick
 from interlock.protocol.resource_queue import Queue
@@ -99,8 +109,85 @@ def of_inbox(make: Callable[[int], Any]) -> Work:
     return work
 
 
+def governed(waiters: int) -> Resource:
+    """A queue that a controller chooses from: its unit is free."""
+    policy = Policy(1, "boss", tuple(f"a{n}" for n in range(PARTICIPANTS_MAX)))
+    queue = Queue(msgspec.structs.replace(ticket(n), agent=f"a{n % PARTICIPANTS_MAX}") for n in range(1, waiters + 1))
+    return Resource(KEY, queue=queue, next_arrival=waiters + 1, policy=policy)
+
+
+def of_governed(make: Callable[[int], Any]) -> Work:
+    def work(many: int) -> Callable[[], object]:
+        state, command = governed(many), make(many)
+        return lambda: resources.decide(state, command, NOW)
+
+    return work
+
+
+def gate(commands: int) -> Gate:
+    """So many run, and all of them hold up a resource whose policy came later."""
+    runs = [Managed(f"l{n}", f"a{n}", process(n), "make", "/w", "d", 1, blocks=(KEY,)) for n in range(commands)]
+    return Gate(Table({KEY: Policy(1, "boss", ("ann",))}), Table({KEY: 1}), Table((each.launch, each) for each in runs))
+
+
+def of_gate(make: Callable[[int], Any]) -> Work:
+    def work(many: int) -> Callable[[], object]:
+        state, command = gate(many), make(many)
+        return lambda: gates.decide(state, command, NOW)
+
+    return work
+
+
+def beside(many: int) -> tuple[Any, list[Any]]:
+    """What the coordinator keeps beside such a gate, and what it tells."""
+    told: list[Any] = []
+    effects = SimpleNamespace(probe=lambda _: Presence.ALIVE, watch=lambda *_: None, forget=lambda _: None)
+    world = World(gate=gate(many), registry=registry(many))
+    supervisor: Any = SimpleNamespace(world=world, effects=effects, tell=lambda *word: told.append(word))
+    supervisor.define_if_new = lambda _: None
+    supervisor.authority = SimpleNamespace(by_token=lambda: False)
+    supervisor.launches, supervisor.governing = LaunchWatch(supervisor), Governing(supervisor)
+    supervisor.governing.take_up()
+    return supervisor, told
+
+
+def follow_an_end(many: int) -> Callable[[], object]:
+    supervisor, told = beside(many)
+    world, ends = supervisor.world, iter(range(many))
+
+    def work() -> object:
+        launch = f"l{next(ends)}"
+        world.gate = gates.decide(world.gate, CommandGone(launch, proved=True), NOW).state
+        supervisor.governing.follow(CommandFinished("a", launch, 1))
+        return told.pop()
+
+    return work
+
+
+def count(many: int) -> Callable[[], object]:
+    """As whom one counts that is inside of two commands, one seen and one said."""
+    supervisor, _ = beside(many)
+    caller = SimpleNamespace(ancestors=lambda: [process(-1), process(7)])
+    session: Any = SimpleNamespace(caller=caller, owner="")
+
+    def work() -> object:
+        inside = inside_of(supervisor, session, "a1", ("l3",))
+        assert counts_as(supervisor, session, "a1", inside) == ("a3", "a7")
+        return inside
+
+    return work
+
+
 def mail(number: int, body: Any, id_: str = "new") -> Mail:
     return Mail(f"a{number}", 1, id_, body, KEY)
+
+
+def chosen(request_id: str) -> Mail:
+    return Mail("boss", 1, "new", Grant(request_id), KEY, may_control=True)
+
+
+def fresh(number: int) -> Managed:
+    return Managed("new", "new", process(-1), "make", "/w", "d", 0, also=(f"a{number}",))
 
 
 def find(*, worktree: str = "", chain: int = 0) -> Work:
@@ -135,6 +222,14 @@ DECISIONS: list[tuple[str, Work]] = [
     ("a caller is found by its process", find(chain=1)),
     ("a caller is found by its worktree", find(worktree="/w1")),
     ("a caller is not found", find(worktree="/nowhere")),
+    ("one more asks for what is governed", of_governed(lambda n: mail(1, Request(KEY, "-", run=True)))),
+    ("a controller chooses one in the middle", of_governed(lambda n: chosen(f"t{n // 2}"))),
+    ("a controller chooses one that is over", of_governed(lambda n: chosen("nobody's"))),
+    ("a command is admitted", of_gate(lambda n: AdmitCommand("i", fresh(n)))),
+    ("a command has begun", of_gate(lambda n: CommandBegan(f"l{n // 2}", process(1), 1))),
+    ("a command ends", of_gate(lambda n: CommandGone(f"l{n // 2}", proved=True))),
+    ("a resource is told of one that held it up", follow_an_end),
+    ("an agent is counted as others", count),
 ]
 
 

@@ -226,7 +226,7 @@ class GovernedAgainstReference(PoolAgainstReference):
         fence = next((u.fence for u in self.resource.units if u.ticket is not None and u.ticket.agent == agent), 0)
         launch, keeper = f"l{self.number}", Identity("m", "b", 1, self.number, 1)
         answers = self.do(Admit(agent, f"m{self.number}", fence or 10**9, launch, keeper, what, what))
-        assert [word for word, _ in answers] == [self.reference.begin(agent, what, self.now)]
+        assert [word for word, _ in answers] == [self.reference.begin(agent, self.now)]
         if answers[0][0] == "ADMITTED":
             self.under.setdefault(agent, []).append(launch)
 

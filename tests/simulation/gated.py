@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.machine import Broken
 
-from interlock.protocol.gate import blockers_of
 from interlock.protocol.gate_commands import (
     CommandAdmitted,
     CommandFinished,
@@ -68,7 +67,8 @@ def the_gate_agrees(story: "Story") -> None:
                 raise Broken(f"a command runs, and what it runs under does not know: {command}")
     for key in world.gate.epochs:
         known, said = world.resource(key), (world.gate.policies.get(key), world.gate.epochs[key])
-        if (known.policy, known.epoch, known.blockers) != (*said, blockers_of(world.gate, key)):
+        blockers = [launch for launch, command in world.gate.commands.items() if key in command.blocks]
+        if (known.policy, known.epoch, known.blockers) != (*said, tuple(blockers)):
             raise Broken(f"a resource has not heard what the gate says: {known} {said}")
     for key, resource in world.resources.items():
         strangers = {launch for unit in resource.units for launch in unit.launches} - {*world.gate.commands}

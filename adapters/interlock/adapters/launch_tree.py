@@ -15,7 +15,7 @@ from interlock.adapters.process import probe
 from interlock.protocol.identity import Identity, Presence
 
 ENVIRON_BYTES_MAX = 6 * 1024 * 1024  # what the kernel lets one be
-RUN = re.compile(r"run-\d+-[0-9a-f]{6}")  # a launch of bus run; a server's has the name of its resource
+RUN = re.compile(r"run-\d+-[0-9a-f]{6,12}")  # a launch of bus run; a server's has the name of its resource
 
 
 class Member(NamedTuple):

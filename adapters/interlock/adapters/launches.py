@@ -38,7 +38,7 @@ from interlock.adapters.stopping import Stopped, stop_tree
 from interlock.protocol.identity import Identity
 
 UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
-LAUNCH_NAME = re.compile(r".+-\d+-[0-9a-f]{6}")  # what `new_launch` makes
+LAUNCH_NAME = re.compile(r".+-\d+-[0-9a-f]{6,12}")  # what `new_launch` makes, and `bus run`
 LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
 
 __all__ = [

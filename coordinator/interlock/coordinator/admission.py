@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from interlock.coordinator.actor import Item
-from interlock.coordinator.counting import counts_as
+from interlock.coordinator.counting import counts_as, inside_of
 from interlock.coordinator.naming import Names
 from interlock.coordinator.world import GATE
 from interlock.protocol import gate_questions
@@ -25,7 +25,7 @@ from interlock.protocol.gate import covering
 from interlock.protocol.gate_commands import AdmitCommand, CommandBegan, LeaderEnded, SyncGate
 from interlock.protocol.gate_state import Hold, Managed
 from interlock.protocol.identity import Identity, Presence
-from interlock.protocol.limits import DIGEST_CHARACTERS_MAX, HOLDS_MAX, INSIDE_MAX, MESSAGE_BYTES_MAX
+from interlock.protocol.limits import DIGEST_CHARACTERS_MAX, HOLDS_MAX, MESSAGE_BYTES_MAX
 from interlock.protocol.messages import Admitted, FromBus, Refused, Released, Text
 from interlock.protocol.names import why_not_launch
 from interlock.protocol.resource_commands import Admit, LaunchGone, Sync
@@ -48,9 +48,10 @@ class Admission:
 
     def cover(self, session: Session, question: gate_questions.AskCover) -> gate_questions.Covered:
         """Which policies cover a command, and at which epoch each is."""
-        world, agent = self._supervisor.world, session.agent
-        also = counts_as(world, session, agent, question.inside)
-        epochs = {key: policy.epoch for key, policy in covering(world.gate, agent, also, question.recognised)}
+        supervisor, agent = self._supervisor, session.agent
+        also = counts_as(supervisor, session, agent, inside_of(supervisor, session, agent, question.inside))
+        gate = supervisor.world.gate
+        epochs = {key: policy.epoch for key, policy in covering(gate, agent, also, question.recognised)}
         return gate_questions.Covered(epochs, {key: self._names.shown(key, session) for key in epochs})
 
     async def admit(self, session: Session, question: gate_questions.AdmitLaunch) -> FromBus:
@@ -116,12 +117,13 @@ class Admission:
         called = {self._names.resolve(each, session): each for each in said}
         holds = tuple(Hold(key, said[called[key]]) for key in sorted(called))
         program = one_line(question.command, COMMAND_CHARACTERS_MAX)
-        also = counts_as(supervisor.world, session, agent, question.inside)
+        inside = inside_of(supervisor, session, agent, question.inside)
+        also = counts_as(supervisor, session, agent, inside)
         command = Managed(
             launch, agent, question.keeper, program, question.directory, question.digest, 0,
             recognised=question.recognised, also=also, holds=holds,
         )  # fmt: skip
-        inside, admitted = question.inside[:INSIDE_MAX], list[str]()
+        admitted = list[str]()
         answer: FromBus = Admitted("", "", 0, launch)
         known = launch in supervisor.world.gate.commands  # it may run already: nothing of it is taken back
         for hold in () if known else holds:

@@ -66,9 +66,13 @@ class Authority:
         self._known: dict[str, Known] = {}
         self._problem = ""
 
+    def by_token(self) -> bool:
+        """Tokens say who is who; else names count by themselves."""
+        return self._config().identity == "token"
+
     def why_not(self, session: Session, agent: str) -> Refused | None:
         """Why a session may not speak as an agent with what it shows; None where it may."""
-        if self._config().identity != "token" or self._shows_token_of(session, agent):
+        if not self.by_token() or self._shows_token_of(session, agent):
             return None
         how = f"a person runs bus token create {agent}, and BUS_TOKEN_FILE names the file that it writes"
         if self._problem:
@@ -82,7 +86,7 @@ class Authority:
 
         Whether the bus is well may be asked by whoever reaches its socket; through a folder only whether it is there.
         """
-        if self._config().identity != "token" or isinstance(question, control.Ping | control.JoinBus):
+        if not self.by_token() or isinstance(question, control.Ping | control.JoinBus):
             return None
         if isinstance(question, _OF_THE_OWNER) and not session.is_file:
             return None
@@ -96,13 +100,13 @@ class Authority:
 
     def agent_of(self, session: Session) -> str:
         """Whose token a session shows, "" where it is nobody's, or names count here without one."""
-        if self._config().identity != "token" or not session.shown:
+        if not self.by_token() or not session.shown:
             return ""
         return next((agent for agent in self._look() if self._shows_token_of(session, agent)), "")
 
     def may_control(self, session: Session, agent: str) -> bool:
         """The agent may set policies and grant. Args: session: that it speaks through."""
-        if self._config().identity != "token":
+        if not self.by_token():
             return RESOURCE_CONTROL in self._config().allowed.get(agent, ())
         return self._shows_token_of(session, agent) and RESOURCE_CONTROL in self._known[agent].allow
 

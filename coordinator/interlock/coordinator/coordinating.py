@@ -14,7 +14,7 @@ import anyio
 import msgspec
 
 from interlock.coordinator.board import Board
-from interlock.coordinator.gate_desk import GateDesk, policy_view
+from interlock.coordinator.gate_desk import GateDesk, blockers_view, policy_view
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import Names, No
 from interlock.coordinator.session import Session
@@ -22,7 +22,6 @@ from interlock.coordinator.views import reservations_of, status_of
 from interlock.coordinator.world import resource_of
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Envelope
-from interlock.protocol.gate import blockers_of
 from interlock.protocol.gate_questions import CoordinateReply, SetController
 from interlock.protocol.grammar import BadText
 from interlock.protocol.messages import Refused
@@ -183,15 +182,7 @@ class Coordinating:
             "reservations": [
                 {"agent": each["agent"], "requestId": each["request_id"]} for each in reservations_of(resource)
             ],
-            "blockers": [
-                {
-                    "launch": launch,
-                    "agent": gate.commands[launch].agent,
-                    "command": gate.commands[launch].command,
-                    "state": str(gate.commands[launch].state),
-                }
-                for launch in blockers_of(gate, key)
-            ],
+            "blockers": blockers_view(supervisor, key),
         }
         if policy is not None:
             shown = policy_view(supervisor, policy)

@@ -16,7 +16,6 @@ from interlock.protocol import control, gate_questions
 from interlock.protocol.answers import one_line
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import wire_time
-from interlock.protocol.gate import blockers_of
 from interlock.protocol.gate_commands import ClearPolicy, RecoverCommand, SetPolicy
 from interlock.protocol.gate_state import CommandState, Managed
 from interlock.protocol.identity import Presence
@@ -86,7 +85,7 @@ class GateDesk:
         return gate_questions.PoliciesReply((self._policy(key, policies[key], session),))
 
     def _policy(self, key: str, policy: Policy, session: Session) -> dict[str, Any]:
-        blockers = list(blockers_of(self._supervisor.world.gate, key))
+        blockers = [each.launch for each in self._supervisor.governing.blockers(key)]
         name = self._names.shown(key, session)
         row = {"resource": key, "name": name, **policy_view(self._supervisor, policy)}
         return {**row, "participants": list(policy.participants), "blockers": blockers}
@@ -173,17 +172,20 @@ def policy_view(supervisor: Supervisor, policy: Policy) -> dict[str, Any]:
 
 def governed_view(supervisor: Supervisor, key: str) -> dict[str, Any]:
     """What `bus status` adds of the gate: the policy, what has to end before anything is granted, what is reserved."""
-    gate = supervisor.world.gate
-    policy = gate.policies.get(key)
-    blockers = [
-        {"launch": launch, "agent": gate.commands[launch].agent, "command": gate.commands[launch].command}
-        for launch in blockers_of(gate, key)
-    ]
+    policy = supervisor.world.gate.policies.get(key)
     return {
         "policy": policy_view(supervisor, policy) if policy is not None else None,
-        "blockers": blockers,
+        "blockers": blockers_view(supervisor, key),
         "reservations": reservations_of(supervisor.world.resource(key)),
     }
+
+
+def blockers_view(supervisor: Supervisor, key: str) -> list[dict[str, str]]:
+    """The commands that hold a resource up, as `bus status` and `bus coordinate` show them."""
+    return [
+        {"launch": each.launch, "agent": each.agent, "command": each.command, "state": str(each.state)}
+        for each in supervisor.governing.blockers(key)
+    ]
 
 
 def command_view(command: Managed, now_ms: int) -> dict[str, Any]:

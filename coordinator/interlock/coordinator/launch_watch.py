@@ -28,6 +28,7 @@ class LaunchWatch:
         self._supervisor = supervisor
         self._on_record: dict[str, set[str]] = {}  # launch → addresses: the gate, resources
         self._watched: dict[str, Identity] = {}  # launch → its keeper, while that is watched
+        self._by_keeper: dict[Identity, str] = {}  # the same the other way round
         self._results: dict[str, LaunchGone] = {}  # read, and not yet on record with all that have the launch
         self._admitting: dict[str, int] = {}  # launch → how often: whoever takes it next has still to learn its end
 
@@ -47,15 +48,16 @@ class LaunchWatch:
         if launch in self._watched:
             return
         self._watched[launch] = keeper
+        self._by_keeper[keeper] = launch
 
         async def report() -> None:
-            if self._watched.pop(launch, None) is not None:
+            if self._unwatch(launch):
                 await self.look(launch, keeper)
 
         try:
             self._supervisor.effects.watch(keeper, lambda: self._supervisor.spawn(report))
         except Exception:  # no descriptor left: whoever registers next tries again
-            del self._watched[launch]
+            self._unwatch(launch)
             raise
 
     async def look(self, launch: str, keeper: Identity) -> None:
@@ -89,6 +91,10 @@ class LaunchWatch:
             if launch not in self._admitting:
                 self._results.pop(launch, None)
 
+    def of_keeper(self, process: Identity) -> str:
+        """The launch that a living process is the keeper of, "" where it is none's."""
+        return self._by_keeper.get(process, "")
+
     def where(self, launch: str) -> list[str]:
         """Keys of the resources that have it on record."""
         return sorted(self._on_record.get(launch, set()) - {GATE})
@@ -113,12 +119,19 @@ class LaunchWatch:
         """How many launches are on record somewhere, watched, or have a result in memory."""
         return len({*self._on_record, *self._watched, *self._results})
 
+    def _unwatch(self, launch: str) -> bool:
+        """False where it was not watched."""
+        keeper = self._watched.pop(launch, None)
+        if keeper is not None and self._by_keeper.get(keeper) == launch:
+            del self._by_keeper[keeper]
+        return keeper is not None
+
     def _forget_if_over(self, launch: str) -> None:
         if launch in self._admitting:
             return
         if launch in self._watched and launch not in self._results:  # its keeper lives: forgotten once that is gone
             return
-        self._watched.pop(launch, None)
+        self._unwatch(launch)
         self._results.pop(launch, None)
         self._supervisor.effects.forget(launch)
 

@@ -99,7 +99,8 @@ async def rebuild(supervisor: Supervisor, found: Found) -> str:
     for stray in _strays(found):
         log.warning("launch_of_nobody", launch=stray.launch, keeper_pid=stray.keeper.pid)
     log.warning("recovered", why=why, resources=list(keys), after_seq=world.seq)
-    gone = "messages and queues since then" if world.registry.agents else "agents' names, queues and unread messages"
+    since, all_ = "messages, queues and policies since then", "agents' names, queues, policies and unread messages"
+    gone = since if world.registry.agents else all_
     return _sentence(f"{why}: {gone} are gone", [_called(key, supervisor) for key in keys])
 
 

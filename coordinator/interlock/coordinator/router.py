@@ -13,7 +13,7 @@ from interlock.coordinator import rates
 from interlock.coordinator.actor import Item
 from interlock.coordinator.authority import digest_of
 from interlock.coordinator.coordinating import Coordinating
-from interlock.coordinator.counting import counts_as
+from interlock.coordinator.counting import counts_as, inside_of
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import No
@@ -214,7 +214,9 @@ class Router:
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
-        also = counts_as(self._supervisor.world, session, sender) if isinstance(body, Request) else ()
+        also = ()
+        if isinstance(body, Request):
+            also = counts_as(self._supervisor, session, sender, inside_of(self._supervisor, session, sender))
         mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)

@@ -1,7 +1,7 @@
 """The world: every machine's state as the committed records make it. Replay and life come through the same door."""
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
@@ -203,8 +203,7 @@ class World(msgspec.Struct):
 
 def resource_of(world: World, request_id: str) -> str | None:
     """The resource that has that ticket, or had it a while ago; those with a policy are looked through first."""
-    keys: dict[str, None] = dict.fromkeys((*world.gate.policies, *world.resources))
-    for key in keys:
+    for key in chain(world.gate.policies, world.resources):
         resource = world.resources.get(key)
         if resource is None:
             continue

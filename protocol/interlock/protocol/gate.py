@@ -7,6 +7,7 @@ It grants nothing: what follows from a policy at its resource, the resource deci
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -95,15 +96,10 @@ def covering(gate: Gate, agent: str, also: tuple[str, ...], recognised: bool) ->
 
     Args: agent: whose it is. also: as whom that one counts besides. recognised: a build tool's.
     """
-    names = {agent, *also}
+    names = (agent, *also)
     for key, policy in gate.policies.items():
-        if policy.profile.takes(recognised) and not names.isdisjoint(policy.participants):
+        if policy.profile.takes(recognised) and not _names_of(policy.participants).isdisjoint(names):
             yield key, policy
-
-
-def blockers_of(gate: Gate, key: str) -> tuple[str, ...]:
-    """Launches under way that the policy of a resource covers and that run without it, the oldest first."""
-    return tuple(launch for launch, command in gate.commands.items() if key in command.blocks)
 
 
 # --- policies -----------------------------------------------------------------------------
@@ -163,7 +159,7 @@ def _clear_policy(gate: Gate, command: ClearPolicy, now: Now) -> Decided:
 
 def _adopted(gate: Gate, key: str, policy: Policy) -> Iterator[str]:
     """Launches under way that a new policy covers and that do not hold its resource."""
-    participants = frozenset(policy.participants)
+    participants = _names_of(policy.participants)
     for launch, command in gate.commands.items():
         counts = command.agent in participants or not participants.isdisjoint(command.also)
         if counts and policy.profile.takes(command.recognised) and all(hold.key != key for hold in command.holds):
@@ -242,15 +238,21 @@ def _recover(gate: Gate, command: RecoverCommand, now: Now) -> Decided:
 
 
 # --- straight helpers ---------------------------------------------------------------------
+@lru_cache(POLICIES_MAX)
+def _names_of(participants: tuple[str, ...]) -> frozenset[str]:
+    """The same as a set: each command is looked for in every policy."""
+    return frozenset(participants)
+
+
 def _block(gate: Gate, key: str, blockers: frozenset[str]) -> Gate:
     """Exactly those commands block that resource from now on."""
-    commands = gate.commands
+    changed = {}
     for launch, command in gate.commands.items():
         if (key in command.blocks) is not (launch in blockers):
             others = tuple(each for each in command.blocks if each != key)
             blocks = (*others, key) if launch in blockers else others
-            commands = commands.put(launch, replace(command, blocks=blocks))
-    return replace(gate, commands=commands)
+            changed[launch] = replace(command, blocks=blocks)
+    return replace(gate, commands=gate.commands.put_all(changed))
 
 
 def _change(gate: Gate, launch: str, **changes: object) -> Gate:

@@ -75,6 +75,7 @@ TAIL_RECORDS_A_READ = 32  # a follower reads so many, then lets others
 PARTICIPANTS_MAX = 256  # of one policy: every one of its commands is looked up among them
 POLICIES_MAX = 1_024  # each is an operator's word
 TICKETS_TOLD_MAX = 128  # waiting ones that a new policy's controller is told of at once; status shows all
+BLOCKERS_TOLD_MAX = 16  # that a resource is told of: while there is one it grants nothing, and each end is on record
 COMMANDS_MAX = 16_384  # managed at once: each is a process tree of this machine
 COMMAND_DEPTH_MAX = 32  # shells within shells, and wrappers around wrappers: nobody writes so many
 COMMAND_LOOKED_AT = 256 * 1024  # characters and words, over all levels of one command: then it counts as a build

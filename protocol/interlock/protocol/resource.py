@@ -75,6 +75,7 @@ from interlock.protocol.resource_state import (
     Unit,
     UnitState,
     find_ticket,
+    is_reserved_anew,
     unit_of,
 )
 from interlock.protocol.resource_steps import launch_up, resume
@@ -219,6 +220,8 @@ def _launch_gone_from(draft: Draft, unit: Unit, gone: LaunchGone) -> None:
         return
     if unit.state is UnitState.DRAINING:
         end_hold(draft, unit, unit.why, code=unit.code, tell=False)
+    elif gone.code is None and not unit.ticket.run and unit.epoch and is_reserved_anew(draft.state, unit):
+        pass  # what was chosen for it is not used up by what never began: it is reserved again, and its time is anew
     elif unit.is_reservation() or draft.state.policy is not None:
         code = f"with code {gone.code}" if gone.code is not None else "before it began"
         release_hold(draft, unit, f"its command ended {code}")

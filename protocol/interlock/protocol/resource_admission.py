@@ -1,7 +1,8 @@
 """Admission: whether a command of `bus run` may begin under a grant. It is on record before it does.
 
 A reservation is for one command: its first use binds it to that command and its directory, and besides only what is
-started inside that command goes under it. A hold of a resource without a policy takes what its owner starts.
+started inside that command goes under it, not a second one of the same. A hold of a resource without a policy takes
+what its owner starts.
 """
 
 from interlock.protocol.codes import Code
@@ -54,8 +55,11 @@ def _is_not_for_it(draft: Draft, unit: Unit, digest: str) -> tuple[Code, str] | 
     if not is_reserved_anew(draft.state, unit):
         why = f"fence {unit.fence} was granted before the present policy: the command was not started, ask again"
         return Code.STALE_POLICY, why
-    if unit.is_reservation() and unit.digest and digest != unit.digest:
+    if unit.is_reservation() and unit.digest:
         runs = ", ".join(each.command for each in unit.launches.values())
+        if digest == unit.digest:  # two of it, begun at once under what one reservation was asked for
+            why = f"{runs} runs under fence {unit.fence} already: this one was not started, ask for its own"
+            return Code.RESOURCE_BUSY, why
         why = f"fence {unit.fence} is reserved for another command ({runs}): this one was not started, ask for its own"
         return Code.SCOPE_DENIED, why
     return None

@@ -88,7 +88,8 @@ class Govern(msgspec.Struct, frozen=True):
     Args:
         policy: None: the coordinator grants by itself.
         epoch: of that; it has grown where the policy was set, changed or taken away.
-        blockers: launches that the policy covers, that run without this resource: nothing is granted until they end.
+        blockers: launches that the policy covers, that run without this resource, the oldest of them: nothing is
+            granted until they end.
     """
 
     policy: Policy | None

@@ -1,6 +1,7 @@
 """A draft: a decision while it is being made. It holds the state that is to be, and what follows from it."""
 
 from interlock.protocol.definition import command_of
+from interlock.protocol.limits import BLOCKERS_TOLD_MAX
 from interlock.protocol.messages import FromBus, Granted, Queued, Refused
 from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, after
 from interlock.protocol.resource_commands import AbortStep, Order
@@ -161,7 +162,8 @@ def queued(draft: Draft, ticket: Ticket) -> Queued:
 def blocking(state: Resource) -> str:
     """Which commands must end before anybody is granted, in half a sentence."""
     named, more = state.blockers[:BLOCKERS_NAMED], len(state.blockers) - BLOCKERS_NAMED
-    which = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    many = "many" if len(state.blockers) == BLOCKERS_TOLD_MAX else more
+    which = ", ".join(named) + (f" and {many} more" if more > 0 else "")
     return f"{which} began without it and must end first (bus ps)"
 
 

@@ -152,7 +152,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             return _set(resource, unit, launches=launches, digest=digest or unit.digest)
         case Finished(_, name, _, launch):
             unit = resource.unit(name)
-            return _set(resource, unit, launches=_without(unit.launches, launch))
+            left = _without(unit.launches, launch)
+            return _set(resource, unit, launches=left, digest=unit.digest if left else "")
 
         case StepStarted(name, number, kind, _, request_id, restart, halt):
             unit = resource.unit(name)

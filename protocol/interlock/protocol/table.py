@@ -40,6 +40,15 @@ class Table(Generic[Key, Value]):
             return self._with({**self._changed, key: value}, added, self._count)
         return self._with(self._changed, {**added, key: value}, self._count + (key not in added))
 
+    def put_all(self, entries: "dict[Key, Value]") -> "Table[Key, Value]":
+        """With all of these, each as `put` has it, for the price of one copy where they are many."""
+        if len(entries) > LOOSE:
+            return Table({**self.as_dict(), **entries})
+        table = self
+        for key, value in entries.items():
+            table = table.put(key, value)
+        return table
+
     def put_last(self, key: Key, value: Value) -> "Table[Key, Value]":
         """With this entry at the end, wherever it was."""
         return self.without(key).put(key, value)

@@ -1,13 +1,10 @@
 """`bus recover`: a person has looked, and confirms that the old use has ended."""
 
 import os
-import re
 
 import typer
 
 from interlock.adapters.cli.app import Given
-
-LAUNCH = re.compile(r"run-\d+-[0-9a-f]{6}")  # a command of bus run, as bus ps names it; no resource is called so
 
 
 def command(
@@ -19,10 +16,11 @@ def command(
     from interlock.adapters.cli.options import say_err, say_out
     from interlock.adapters.cli.output import one_line, say_json
     from interlock.adapters.cli.person import must_be_a_person
+    from interlock.adapters.launch_tree import RUN
 
     if confirm:
         must_be_a_person("recovering is for a person at a terminal, who has looked: run it in one")
-    launch = LAUNCH.fullmatch(resource) is not None
+    launch = RUN.fullmatch(resource) is not None  # as bus ps names it; no resource is called so
     if launch:
         answer = ask_bus("RECOVER_LAUNCH", launch=resource, code=confirm)
     else:

@@ -68,6 +68,10 @@ class Tickets:
                 self.pause(self._until_called())
             # Once all are granted it looks once more: while it waited the policy may have changed.
 
+    def may_ask_again(self, code: str) -> bool:
+        """Whether a refused admission is begun once more; not with a named ticket that another command has used."""
+        return code in AGAIN or (code == "RESOURCE_BUSY" and not any(want.theirs for want in self.wants))
+
     def pause(self, called: str) -> None:
         """Before what is true now is asked for once more. Raises Failure 124 when there is no time for it."""
         self._rounds += 1
@@ -215,7 +219,11 @@ class Tickets:
     def _came_to_me(self, want: Want) -> bool:
         """The agent's own request was granted while its `bus run` waited: that would wait for itself."""
         body = self._connection.ask("supervisor", body={"type": "CHECK", "resource": want.called})["body"]
-        return body.get("type") == "GRANTED" and not body.get("shared")  # that would be another bus run of it
+        if body.get("type") != "GRANTED" or body.get("shared"):  # that would be another bus run of it
+            return False
+        frame = self._connection.ask("supervisor", body={"type": "STATUS", "resource": body["key"]})
+        (row,) = self._body(frame)["resources"]  # what a controller chose is for one command: has that begun?
+        return row.get("policy") is None or any(each["fence"] == body["fence"] for each in row["reservations"])
 
     def _say(self, frame: Frame) -> None:
         line = "waiting: " + frame["text"].partition("; do not use")[0]

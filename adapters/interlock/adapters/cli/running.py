@@ -1,7 +1,7 @@
 """`bus run`, the short way: waits, prepares, runs, gives back, whatever happens. Exit codes as those of timeout(1).
 
     COVER ─▶ every resource granted ─▶ keeper up ─▶ ADMIT (durable) ─▶ GO ─▶ the command ─▶ its tree gone ─▶ released
-               ▲                                     │ STALE_POLICY, RESERVATION_EXPIRED: begun again
+               ▲                                     │ STALE_POLICY, RESERVATION_EXPIRED, in use: begun again
                └─────────────────────────────────────┘
 
 The command keeps this terminal, directory, environment and standard streams. If this process is killed while the
@@ -20,7 +20,7 @@ from interlock.adapters.cli.options import Failure, Options, fail, say_err
 from interlock.adapters.cli.run_asked import Asked, inside
 from interlock.adapters.cli.run_keeper import STOP_TIMEOUT_MS, RunKeeper
 from interlock.adapters.cli.run_signals import Signals, Told
-from interlock.adapters.cli.run_tickets import AGAIN, BUS_FAILED, TIMED_OUT, Tickets
+from interlock.adapters.cli.run_tickets import BUS_FAILED, TIMED_OUT, Tickets
 from interlock.adapters.lean import suppress
 
 WAIT_MS = 300_000  # where the bus does not say
@@ -74,7 +74,7 @@ def _under_tickets(connection: Connection, asked: Asked, directory: str, signals
             refused = command.begin()
             if refused is None:
                 return command.follow()
-            if refused["body"].get("code") not in AGAIN:
+            if not tickets.may_ask_again(refused["body"].get("code", "")):
                 raise Failure(BUS_FAILED, refused.get("text", "the command was not admitted"))
             signals.end_the_wait()
             tickets.give_back(afresh=True)
@@ -102,7 +102,7 @@ class _Command:
         self._granted = granted
         self._epochs = epochs
         self._passed_on = 0  # signals
-        self._launch = f"run-{granted[0]['fence'] if granted else 0}-{os.urandom(3).hex()}"
+        self._launch = f"run-{granted[0]['fence'] if granted else 0}-{os.urandom(6).hex()}"
         self._keeper: RunKeeper
 
     def begin(self) -> Frame | None:
