@@ -206,7 +206,7 @@ def test_a_wait_that_is_over_is_124_and_the_place_is_remembered(bus: Bus, home: 
     done = bus("run", "--resource", LOCK, "--wait", "200ms", "--", "true", agent="B")
     # then
     assert done.code == 124
-    assert "your place is kept" in done.err
+    assert "with the place that you had" in done.err
     assert bus.status(LOCK)["queue"] == []
     # when C comes, and then B again
     bus.tell("C", f"REQUEST {LOCK} - later")

@@ -316,7 +316,12 @@ def _covers_nobody(*_: object) -> list[tuple[str, Policy]]:
 def test_the_rules_notice_a_planted_fault(monkeypatch: pytest.MonkeyPatch, name: str, planted: object) -> None:
     monkeypatch.setattr(gates, name, planted)
     at_once = settings(
-        max_examples=60, stateful_step_count=30, deadline=None, phases=[Phase.generate], report_multiple_bugs=False
+        max_examples=1_000,
+        stateful_step_count=30,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        derandomize=True,
+        database=None,
     )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Ledger, settings=at_once)

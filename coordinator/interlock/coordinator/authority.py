@@ -110,6 +110,19 @@ class Authority:
             return RESOURCE_CONTROL in self._config().allowed.get(agent, ())
         return self._shows_token_of(session, agent) and RESOURCE_CONTROL in self._known[agent].allow
 
+    def is_controller(self, agent: str) -> bool:
+        """The agent has that capability, through whichever session it speaks."""
+        if not self.by_token():
+            return RESOURCE_CONTROL in self._config().allowed.get(agent, ())
+        known = self._look().get(agent)
+        return known is not None and RESOURCE_CONTROL in known.allow
+
+    def how_to_control(self, agent: str) -> str:
+        """What a person does so that the agent has it."""
+        if self.by_token():
+            return f"a person runs bus token revoke {agent}, then bus token create {agent} --allow {RESOURCE_CONTROL}"
+        return f'a person allows it in bus.toml, [agents.{agent}] allow = ["{RESOURCE_CONTROL}"]'
+
     def _shows_token_of(self, session: Session, agent: str) -> bool:
         known = self._look().get(agent)
         return known is not None and hmac.compare_digest(known.sha256, session.shown)

@@ -40,7 +40,7 @@ FIELDS = {  # operation → (must be there, may be there)
     "grant": ({"requestId"}, {"epoch"}),
     "release": (set[str](), {"requestId", "resource"}),
     "cancel_request": ({"requestId"}, set[str]()),
-    "set_controller": ({"resource", "controller"}, {"participants", "profile"}),
+    "set_controller": ({"resource", "controller"}, {"participants", "profile", "epoch"}),
 }
 WHOLE_NUMBERS = {"epoch"}
 LISTS = {"participants"}
@@ -88,11 +88,14 @@ class Coordinating:
                 await self._give_back(session, key, ticket, unit)
                 return key, ticket.request_id
             case "set_controller":
-                body = {
-                    "participants": tuple(request.get("participants", ())),
-                    "profile": request.get("profile", "strict"),
-                }
-                set_ = SetController(request["resource"], request["controller"] or "", **body)
+                participants, controller = tuple(request.get("participants", ())), request["controller"]
+                if controller == "" or (controller is None and participants):
+                    why = "name the controller; null, without participants, takes the policy away"
+                    raise No(Code.BAD_MESSAGE, why)
+                set_ = SetController(
+                    request["resource"], controller or "", participants, request.get("profile", "strict"),
+                    request.get("epoch", 0),
+                )  # fmt: skip
                 refused = await self._gate.set_policy(session, set_)
                 if isinstance(refused, Refused):
                     raise No(Code(refused.code), refused.why)

@@ -36,8 +36,8 @@ def inside_of(supervisor: Supervisor, session: Session, agent: str, said: tuple[
 def counts_as(supervisor: Supervisor, session: Session, agent: str, inside: tuple[str, ...]) -> tuple[str, ...]:
     """Whom a policy takes the agent for, besides itself; in a steady order.
 
-    Every living agent that is bound to the same process, and whoever it was started by: the owners of the managed
-    commands that it is inside of.
+    Every living agent that is bound to the same process or to an ancestor of the caller, whatever name the caller goes
+    by; and whoever it was started by: the owners of the managed commands that it is inside of.
 
     Args:
         session: that it speaks through. inside: as `inside_of` has them.
@@ -49,6 +49,9 @@ def counts_as(supervisor: Supervisor, session: Session, agent: str, inside: tupl
         certain = len(others) > 1 and _is_known_for_certain(supervisor, session)
         if not certain or known.process in session.caller.ancestors():
             found.update((each.name, None) for each in others)
+    if len(registry.agents) > registry.agents.gone_count + (known is not None):  # somebody else is here
+        for process in session.caller.ancestors():
+            found.update((each.name, None) for each in registry.agents.of_process(process))
     for launch in inside:
         command = supervisor.world.gate.commands[launch]
         found.update(dict.fromkeys((command.agent, *command.also)))

@@ -52,19 +52,24 @@ class GateDesk:
             hint = f"did you mean {close[0]!r}?" if close else '"build" or "strict"'
             return Refused(Code.BAD_MESSAGE, f"profile {visible(question.profile)!r} is unknown: {hint}", called)
         key = self._names.resolve(called, session)
-        may = supervisor.may_control(session, agent)
+        if not supervisor.may_control(session, agent):
+            why = f"{agent} may not set policies: {supervisor.authority.how_to_control(agent)}"
+            return Refused(Code.CAPABILITY_DENIED, why, called)
         if not supervisor.world.has_room_for(key):
             why = f"{RESOURCES_LIVE_MAX} resources are in use, no more can be: release some"
             return Refused(Code.QUEUE_FULL, why, called)
+        here = supervisor.world.registry.living(question.controller) is not None
         if not question.controller:
-            answer = await supervisor.ask(GATE, lambda id_: ClearPolicy(id_, agent, may, key, question.epoch))
+            answer = await supervisor.ask(GATE, lambda id_: ClearPolicy(id_, agent, True, key, question.epoch))
+        elif here and not supervisor.authority.is_controller(question.controller):
+            how = supervisor.authority.how_to_control(visible(question.controller)[:64])
+            return Refused(Code.CAPABILITY_DENIED, f"its controller could not grant: {how}", called)
         else:
-            here = supervisor.world.registry.living(question.controller) is not None
             profile = Profile(question.profile)
             answer = await supervisor.ask(
                 GATE,
                 lambda id_: SetPolicy(
-                    id_, agent, may, key, question.controller, here, question.participants, profile, question.epoch
+                    id_, agent, True, key, question.controller, here, question.participants, profile, question.epoch
                 ),
             )
         return msgspec.structs.replace(answer, resource=called) if isinstance(answer, PolicyIs) else answer

@@ -214,7 +214,7 @@ class Router:
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
-        also = ()
+        also: tuple[str, ...] = ()
         if isinstance(body, Request):
             also = counts_as(self._supervisor, session, sender, inside_of(self._supervisor, session, sender))
         mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
@@ -233,7 +233,7 @@ class Router:
         """A GRANT names a ticket: it goes to the resource that has it, which knows who may say so."""
         supervisor = self._supervisor
         if not supervisor.may_control(session, sender):
-            how = f'a person allows it in bus.toml, [agents.{sender}] allow = ["resource.control"]'
+            how = supervisor.authority.how_to_control(sender)
             raise No(Code.CAPABILITY_DENIED, f"{sender} may not grant: {how}")
         key = resource_of(supervisor.world, grant.request_id)
         if key is None:

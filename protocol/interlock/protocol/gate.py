@@ -177,10 +177,7 @@ def _stale_epoch(gate: Gate, key: str, epoch: int) -> Refused:
 
 
 def _no_capability(sender: str) -> Refused:
-    why = (
-        f'{sender} may not set policies: a person allows it in bus.toml, [agents.{sender}] allow = ["resource.control"]'
-    )
-    return Refused(Code.CAPABILITY_DENIED, why)
+    return Refused(Code.CAPABILITY_DENIED, f"{sender} may not set policies: a person allows it")
 
 
 # --- the ledger ---------------------------------------------------------------------------

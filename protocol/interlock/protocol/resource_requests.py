@@ -43,6 +43,7 @@ from interlock.protocol.resource_state import (
 )
 from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
 from interlock.protocol.resource_waiting import heard, keep_reserved, release_hold
+from interlock.protocol.visible import visible
 
 
 def request(draft: Draft, mail: Mail, body: Request) -> None:
@@ -238,6 +239,13 @@ def _has(draft: Draft, mail: Mail, body: Request) -> tuple[Unit | None, bool]:
     outer = next((u for u in draft.state.units if body.under and u.fence == body.under), None)
     if outer is not None and not _is_inside(outer, mail, body):
         outer = None
+    if draft.state.policy is None and body.run and body.ticket:
+        held, unit = find_ticket(draft.state, body.ticket)
+        if held is not None and held.agent == mail.sender and unit is not None:
+            return unit, False
+        why = f"no ticket {visible(body.ticket)[:64]} of yours is granted here: bus me shows those that you have"
+        draft.refuse(mail.sender, Code.TARGET_ENDED, why, mail.called)
+        return None, True
     if draft.state.policy is None:
         return unit_of(draft.state, mail.sender) or outer, False
     if outer is not None:

@@ -22,10 +22,14 @@ def command(
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.output import say_json
 
-    request = _request(operation)
-    with Connection(Given.options) as connection:
-        connection.agent()
-        result = body_of(connection.ask("supervisor", body={"type": "COORDINATE", "request": request}))["result"]
+    try:
+        request = _request(operation)
+        with Connection(Given.options) as connection:
+            connection.agent()
+            result = body_of(connection.ask("supervisor", body={"type": "COORDINATE", "request": request}))["result"]
+    except Failure as failure:  # whoever reads this reads JSON, whatever it says
+        say_json({"error": {"code": failure.code or "BAD_MESSAGE", "message": str(failure)}})
+        return int(failure.exit_code)
     say_json(result)
     return _exit(result)
 
@@ -38,12 +42,16 @@ def _request(text: str) -> dict[str, Any]:
     if len(text.encode("utf-8", "replace")) > BYTES_MAX:
         raise Failure(64, f"the operation has more than {BYTES_MAX} bytes", "MESSAGE_TOO_LARGE")
     try:
-        request = json.loads(text)
+        request = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise Failure(65, f'the operation is no JSON ({error}): such as {{"operation": "status"}}') from None
     if not isinstance(request, dict):
         raise Failure(65, 'the operation is no JSON object: such as {"operation": "status"}')
     return request
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON")
 
 
 def _exit(result: dict[str, Any]) -> int:

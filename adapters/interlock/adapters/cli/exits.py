@@ -2,7 +2,7 @@
 
 MEANINGS = {
     "run": "the command's own code; 124 the wait was too long, 125 the bus failed, 126 the command cannot be executed, "
-    "127 it is not found, 128+N it ended by signal N",
+    "127 it is not found, 128+N it ended by signal N; 64 and 78 before anything is asked or begun",
     "request": "0 it is yours, 75 you have a place in the queue, 77 refused",
     "wait": "0 it is yours, 75 still queued, 77 it was revoked, or the request has ended",
     "check": "0 it is yours now, 77 it is not",
@@ -21,7 +21,7 @@ MEANINGS = {
     "cancel": "0 out of the queue, 77 you were not in it",
     "restart": "0 it is ready again, 75 it is still starting, 77 it is not yours",
     "ps": "0; with --stop 0 its tree is gone, 75 not yet, 77 it is not yours, or not under way",
-    "policy": "0, 77 refused: no authority, another epoch, or the controller is not here",
+    "policy": "0, 75 it is at another epoch, or the controller is not here, 77 no authority",
     "grant": "0 granted, 75 it is in use, or the policy is another, 77 not its controller, or the ticket has ended",
     "coordinate": "0 done; else that of the code in its error",
     "attach": "as tmux ends; 64 not at a terminal, 69 it has no window, or tmux is not found",
@@ -40,7 +40,7 @@ MEANINGS = {
     "revoke": "0 taken back, 77 nobody has it, or not at a terminal",
     "doctor": "0 nothing is wrong, 1 something is",
     "config": "0 it is right, 78 it is not, and where",
-    "token": "0, 64 no such capability, 73 there is one already, or it cannot be written, 77 there is none to revoke",
+    "token": "0, 64 no such capability, 73 there is one already, 74 it cannot be written, 77 there is none to revoke",
     "forget": "0",
 }
 EVERYWHERE = (

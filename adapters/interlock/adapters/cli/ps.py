@@ -96,7 +96,8 @@ def _stop(launch: str, commands: list[dict[str, Any]], me: str) -> int:
         raise Failure(77, why, "NOT_HOLDER")
     keeper = _keeper(found)
     if not send_signal(keeper, signal.SIGTERM):
-        why = f"the keeper of {launch} (pid {keeper.pid}) is gone, or not to be seen from here: bus ps says what is so"
+        how = f"end what bus ps still shows of it, then bus recover {launch}"
+        why = f"the keeper of {launch} (pid {keeper.pid}) is gone: {how}"
         raise Failure(77, why, "TARGET_ENDED")
     said = f"{launch}, {found['command']} of {found['agent']} (keeper pid {keeper.pid})"
     say_err(f"SIGTERM to all of {said}; what lives on after 30 s is killed")

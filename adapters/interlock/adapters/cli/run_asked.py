@@ -12,6 +12,7 @@ USAGE = (
 )
 VALUED = {"--resource", "--ticket", "--time", "--wait", "--for", "--if-unavailable"}
 SHORT = {"-r": "--resource"}
+KEYS = ("machine/", "repository/")
 RESOURCES_MAX = 64  # of one command: what the bus takes of one
 
 
@@ -23,7 +24,10 @@ class Asked:
         given, self.words = _divide(words)
         if not self.words:
             raise Failure(64, f"say which command: {USAGE}")
-        self.resources = list(dict.fromkeys(value for option, value in given if option == "--resource"))
+        named = (each for option, value in given if option == "--resource" for each in value.split(","))
+        self.resources = list(dict.fromkeys(filter(None, named)))
+        if self.words[0].startswith(KEYS) and "--" in self.words:
+            raise Failure(64, f"did you mean bus run --resource {self.words[0]} {' '.join(self.words[1:3])} …?")
         if len(self.resources) > RESOURCES_MAX:
             raise Failure(64, f"{len(self.resources)} resources are named, one command can have {RESOURCES_MAX}")
         last = dict(given)

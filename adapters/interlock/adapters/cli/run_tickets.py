@@ -260,7 +260,7 @@ class Tickets:
         self._shown = line
 
     def _timed_out(self, called: str) -> Failure:
-        why = f"{called} was not free in time; your place is kept for 2 min: run the same again"
+        why = f"{called} was not granted in time: run the same again, within 2 min with the place that you had"
         return Failure(TIMED_OUT, why, "RESOURCE_WAIT_TIMEOUT")
 
     def _until_called(self) -> str:

@@ -1,5 +1,6 @@
 """`bus status`: owner, age, queue."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -37,11 +38,26 @@ def command(resource: str = typer.Argument("")) -> int:
                 say_out(line)
         if each.get("why"):
             say_out(f"{name}: {one_line(each['why'])} - {_mend(each)}")
+        for line in _gate(name, each, with_ids=bool(resource)):
+            say_out(line)
         if name == each["resource"] and each.get("repository"):
             say_out(f"{name} belongs to {each['repository']}")
         if each.get("suspended"):
             say_out(f"{name}: nobody new gets it: it is declared only in {each['suspended']}")
     return 0
+
+
+def _gate(name: str, row: dict[str, Any], *, with_ids: bool) -> "Iterator[str]":
+    """Who chooses who is next, and what is in the way. Args: with_ids: whoever waits with what a GRANT needs."""
+    policy = row.get("policy")
+    if policy is not None:
+        gone = ", which is gone: bus policy set, with another" if policy["controller_presence"] == "gone" else ""
+        many, epoch = policy["participants"], policy["epoch"]
+        yield f"{name}: {policy['controller']} grants it to {many} participants (epoch {epoch}){gone}"
+        for waiter in row["queue"] if with_ids else ():
+            yield f"  {waiter['position']}. {waiter['agent']}: bus grant {waiter['request_id']} --epoch {epoch}"
+    if row.get("blockers"):
+        yield f"{name} is held up by {', '.join(each['launch'] for each in row['blockers'])}: bus ps"
 
 
 def _waiter(waiter: dict[str, Any]) -> str:
