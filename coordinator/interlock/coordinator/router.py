@@ -214,7 +214,7 @@ class Router:
         sent_ms = read_wire_time(envelope.at) if envelope.at else 0
         agent = self._supervisor.world.registry.agents[sender]
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
-        also = ()
+        also: tuple[str, ...] = ()
         if isinstance(body, Request):
             also = counts_as(self._supervisor, session, sender, inside_of(self._supervisor, session, sender))
         mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
