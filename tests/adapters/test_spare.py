@@ -87,8 +87,11 @@ async def test_a_stop_leaves_the_daemon_and_ends_what_it_started(daemons: Path) 
     """Its children count unless they go by such a name as well: a server that a daemon runs is no daemon."""
     (daemons / "parent.py").write_text(
         "import os, sys, time\n"
+        "executed, child = os.pipe()\n"
         "if os.fork() == 0: os.execv('/bin/sleep', ['child-of-a-daemon', '600'])\n"
         "if os.fork() == 0: os.execv('/bin/sleep', ['watchd', '600'])\n"
+        "os.close(child)\n"
+        "os.read(executed, 1)\n"  # the end, once each of them goes by its own name
         "print('up', flush=True)\n"
         "time.sleep(600)\n"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.end_to_end import sections
 from tests.end_to_end.conftest import Home
-from tests.end_to_end.playground import BUS, PYTHON, WAIT_S, Bus, Follower, alive, ends, kill
+from tests.end_to_end.playground import BUS, WAIT_S, Bus, Follower
 from tests.end_to_end.terminal import at_terminal
 
 Follow = Callable[[], Follower]
@@ -81,6 +81,8 @@ def test_commands_of_two_participants_run_strictly_one_after_the_other(
     assert sections.faults(lines) == []
     assert len(lines) == 2 * count
     asked = [event["ticket"]["request_id"] for event in log.all("requested")]
+    last = log.until("granted", request_id=asked[-1])
+    log.until("released", after=last["seq"])
     assert [event["request_id"] for event in log.all("granted")] == asked
 
 
@@ -132,6 +134,7 @@ def test_several_resources_are_taken_in_key_order_all_or_none(bus: Bus, home: Ho
     bus.tell("other", "RELEASE machine/b")
     done = bus("run", "-r", "machine/c", "-r", "machine/b", "-r", "machine/a", "--", *show, agent="A")
     # then
+    log.until("granted", actor="machine/c")
     fences = [str(event["fence"]) for event in log.all("granted")[-3:]]
     assert fences == sorted(fences, key=int)
     keys = "machine/a,machine/b,machine/c"
@@ -149,6 +152,15 @@ def test_a_command_that_nothing_covers_is_only_on_record(bus: Bus, home: Home, f
 
 
 # --- without a bus ----------------------------------------------------------------------------
+def test_one_that_runs_under_nothing_of_its_own_is_inside_what_its_caller_runs_under(bus: Bus, home: Home) -> None:
+    inner = ("bus", "run", "--", "sh", "-c", "echo $BUS_RESOURCE $BUS_FENCE")
+    outer = ("sh", "-c", 'echo $BUS_RESOURCE $BUS_FENCE; "$@"', "-")
+    done = bus("run", "-r", "machine/x", "--", *outer, *inner, agent="a")
+    first, second = done.out.splitlines()
+    assert first == second
+    assert first.startswith("machine/x ")
+
+
 def test_without_a_supervisor_it_runs_only_where_that_is_said(bus: Bus, home: Home) -> None:
     # given
     bus.ok("up")
@@ -214,127 +226,6 @@ def test_ctrl_c_is_needed_once_and_reaches_a_tree(bus: Bus, home: Home) -> None:
     seen = at_terminal(bus, "run", "-r", KEY, "--", "sh", "-c", shell, keys=b"\x03", when="inside", agent="A")
     assert (seen.code, seen.screen.count("told")) == (9, 1), seen
     assert bus.status(KEY)["state"] == "free"
-
-
-# --- kills ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("whom", ["wrapper", "supervisor", "both"])
-@pytest.mark.parametrize("state", ["started", "draining"])
-def test_kill_9_never_makes_two_trees_and_never_frees_early(
-    bus: Bus, home: Home, follow: Follow, whom: str, state: str
-) -> None:
-    # given one under way, or only its background, and one that waits
-    bus.ok("up")
-    log, fifo, second = follow(), bus.folder / "fifo", Held(bus.folder, "second")
-    os.mkfifo(fifo)
-    # it ignores SIGTERM, so that its end is its own, or SIGKILL after its time
-    script = bus.folder / "script"
-    script.write_text(f"trap '' TERM; echo pid $$; read line < {fifo}\n")
-    shell = f"exec sh {script}" if state == "started" else f"sh {script} & read line < {fifo}.leader"
-    os.mkfifo(f"{fifo}.leader")
-    first = bus.start("run", "--resource", KEY, "--", "sh", "-c", shell, agent="A")
-    pid = int(first.out.until("pid").split()[1])
-    if state == "draining":
-        Path(f"{fifo}.leader").write_text("go\n")
-        log.until("command_draining", agent="A")
-    waiting = bus.start("run", "--resource", KEY, "--", *second.words, agent="B")
-    log.until("requested", agent="B")
-    # when
-    if whom in {"wrapper", "both"}:
-        first.kill()
-    if whom in {"supervisor", "both"}:
-        bus.kill_supervisor()
-        bus.ok("up")
-    # then while it lives nobody else runs
-    assert alive(pid)
-    assert bus.status(KEY)["holders"][0]["agent"] == "A"
-    assert "inside second" not in waiting.out.seen
-    assert len(under_way(bus)) == 1
-    # when it ends
-    fifo.write_text("go\n")
-    # then the next is let in
-    waiting.out.until("inside second")
-    assert not alive(pid)
-    assert ends(pid)
-    second.let_go()
-    assert waiting.end().code == 7
-    assert bus.status(KEY)["state"] == "free"
-
-
-def test_kill_9_between_admission_and_go_leaves_nothing_and_nothing_is_executed(
-    bus: Bus, home: Home, follow: Follow
-) -> None:
-    """The wrapper is stopped at the moment of its admission: its keeper has not been told to go."""
-    # given
-    bus.ok("up")
-    log, mark = follow(), bus.folder / "executed"
-    for whom in ("wrapper", "both"):
-        keeper = _admitted(bus, ("touch", str(mark)))
-        assert under_way(bus)[0]["state"] == "admitted"
-        assert bus.tell("B", f"REQUEST {KEY} - next")["type"] == "QUEUED"
-        # when
-        if whom == "both":
-            bus.kill_supervisor()
-        kill(keeper.pid)
-        if whom == "both":
-            bus.ok("up")
-        # then its keeper left, which proves it: the next is let in without a person
-        log.until("granted", agent="B")
-        assert not mark.exists()
-        assert under_way(bus) == []
-        bus.tell("B", f"RELEASE {KEY}")
-
-
-def test_a_keeper_that_was_killed_makes_it_wait_for_a_person_who_sees_the_whole_command(
-    bus: Bus, home: Home, follow: Follow
-) -> None:
-    # given
-    bus.ok("up")
-    log, first = follow(), Held(bus.folder, "first")
-    run = bus.start("run", "--resource", KEY, "--", *first.words, agent="A")
-    run.out.until("inside first")
-    (command,) = under_way(bus)
-    launch, pid = command["launch"], command["processes"][0]["pid"]
-    # when
-    kill(command["keeper_pid"])
-    run.err.until("was ended from outside")
-    log.until("command_in_doubt", agent="A")
-    # then it holds, what lives of it is its own, and what is said of it has no argument of it
-    assert bus.status(KEY)["state"] == "recovery_required"
-    (command,) = under_way(bus)
-    assert (command["state"], command["processes"]) == ("recovery_required", [{"pid": pid, "program": "sh"}])
-    assert not [door for door in (("status",), ("ps",), ("tail",)) if str(first.path) in bus(*door).out]
-    assert bus("run", "--resource", KEY, "--wait", "0", "--", "true", agent="B").code == 124
-    shown = bus("recover", launch)
-    assert shown.code == 75
-    assert "a person at a terminal" in shown.out
-    assert str(first.path) not in shown.out
-    kill(pid)
-    seen = at_terminal(bus, "recover", launch)
-    assert str(first.path) in seen.screen.replace("\n", "")
-    code = seen.screen.rpartition("--confirm ")[2].split()[0]
-    seen = at_terminal(bus, "recover", launch, "--confirm", code)
-    assert seen.code == 0, seen
-    assert bus.ok("run", "--resource", KEY, "--", "echo", "again", agent="B") == "again\n"
-
-
-def _admitted(bus: Bus, words: tuple[str, ...]) -> "subprocess.Popen[bytes]":
-    """A wrapper that has had its command admitted, and is stopped before GO."""
-    program = (
-        "import os, signal, sys\n"
-        "from interlock.adapters.cli import run_keeper, running\n"
-        "from interlock.adapters.cli.options import Options\n"
-        "def say(self, words):\n"
-        "    print('before GO', flush=True); os.kill(os.getpid(), signal.SIGSTOP); return True\n"
-        "run_keeper.RunKeeper.say = say\n"
-        f"sys.exit(running.run(['-r', {KEY!r}, '--', *sys.argv[1:]], Options('A', '--as')))\n"
-    )
-    process = subprocess.Popen(
-        [str(PYTHON), "-c", program, *words], env=bus.environment, stdout=subprocess.PIPE, cwd=bus.folder
-    )
-    bus.started.append(process)  # type: ignore[arg-type]  # it is ended like the others
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"before GO\n"
-    return process
 
 
 # --- secrets ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What a soak says: of rows that came back, of rows that did not, and of those that are kept by design."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import WAIT_S, Bus
+from tests.polling import pause
 from tests.soak.comparing import BY_DESIGN, compare, table
 from tests.soak.sampler import Sample, sample
 
@@ -63,11 +65,12 @@ def taken(home: Path) -> Sample:
 
 
 def at_rest(home: Path) -> Sample:
-    """A sample that says the same ten times: of a connection that is closed the bus hears a moment later."""
+    """A sample that says the same for half a second: of a connection that is closed the bus hears a moment later."""
     same, last = 0, taken(home)
     until = time.monotonic() + WAIT_S
     while same < 10:
         assert time.monotonic() < until, last
+        pause(0.05)
         now = taken(home)
         same = same + 1 if all(now.get(row) == last.get(row) for row in (SESSIONS, SOCKETS)) else 0
         last = now
@@ -77,17 +80,16 @@ def at_rest(home: Path) -> Sample:
 def test_what_is_open_shows_in_the_sample_and_its_end_too(bus: Bus) -> None:
     """One that leaves connections open is told from one that closes them: the comparison is no formality."""
     start = at_rest(bus.home)
-    connections = [socket.socket(socket.AF_UNIX) for _ in range(3)]
-    for connection in connections:
-        connection.connect(str(bus.home / "bus.sock"))
-        connection.sendall(b'{"hello":{"agent":"a"}}\n')
-        connection.recv(65536)
-    open_ = at_rest(bus.home)
+    with contextlib.ExitStack() as connections:
+        for _ in range(3):
+            connection = connections.enter_context(socket.socket(socket.AF_UNIX))
+            connection.connect(str(bus.home / "bus.sock"))
+            connection.sendall(b'{"hello":{"agent":"a"}}\n')
+            connection.recv(65536)
+        open_ = at_rest(bus.home)
     assert open_[SESSIONS] == start[SESSIONS] + 3
     assert open_[SOCKETS] == start[SOCKETS] + 3
     assert {row.name for row in compare(start, [], open_) if not row.ok} == {SESSIONS, SOCKETS}
-    for connection in connections:
-        connection.close()
     until = time.monotonic() + WAIT_S
     while (end := at_rest(bus.home))[SESSIONS] > start[SESSIONS]:
         assert time.monotonic() < until  # nobody tells of a closed connection

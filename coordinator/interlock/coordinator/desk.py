@@ -100,14 +100,14 @@ class Desk:
         if agent is None:
             return control.Welcome(
                 found.agent, found.how, run_wait_ms=supervisor.config.wait, spare=self._spare(),
-                builds=self.names.builds(session),
+                builds=self.names.builds(session), reservation_ms=supervisor.config.reservation,
             )  # fmt: skip
         session.incarnation = hello.incarnation or agent.incarnation
         supervisor.heard(found.agent)
         notices = self._notices(found.agent) if hello.notices else ()
         return control.Welcome(
             found.agent, found.how, session.incarnation, "", notices, supervisor.config.wait,
-            spare=self._spare(), builds=self.names.builds(session),
+            spare=self._spare(), builds=self.names.builds(session), reservation_ms=supervisor.config.reservation,
         )  # fmt: skip
 
     def hear(self, session: Session, message_id: str, envelope: Envelope) -> Awaitable[None] | None:

@@ -312,6 +312,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         notices: unread news as lines, with their ids: the client acks what it has shown.
         run_wait_ms: how long a `bus run` waits for its grant where it was not told.
+        reservation_ms: how long what it was granted waits for it.
         spare: programs that a command's tree may leave behind: `profiles.DAEMONS`, and those of `[bus] spare`.
         builds: words that a build's command begins with, beside what `profiles.py` knows; of the caller's worktree.
         code, exit: why nobody was found, for programs.
@@ -327,6 +328,7 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     exit: int = 0
     spare: tuple[tuple[str, ...], ...] = ()
     builds: tuple[tuple[str, ...], ...] = ()
+    reservation_ms: int = 0
 
 
 Answer = (

@@ -42,7 +42,7 @@ from interlock.protocol.resource_state import (
     why_down,
 )
 from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
-from interlock.protocol.resource_waiting import heard, release_hold
+from interlock.protocol.resource_waiting import heard, keep_reserved, release_hold
 
 
 def request(draft: Draft, mail: Mail, body: Request) -> None:
@@ -141,13 +141,15 @@ def _answer_holder(draft: Draft, mail: Mail, unit: Unit, *, shared: bool = False
 
 
 def _repeat(draft: Draft, mail: Mail) -> None:
-    """The same REQUEST again: nothing is done, what is true now is said (QUEUED is said by the caller)."""
+    """The same REQUEST again: what is true now is said (QUEUED is said by the caller). All it does is to keep what a
+    `bus run` has not used yet."""
     _, unit = find_ticket(draft.state, mail.id)
     ended = draft.state.ended.get(mail.id)
     if ended is not None:
         why = f"that request ended {format_age(draft.now.at_ms - ended.at_ms)} ago: {ended.why}"
         draft.refuse(mail.sender, Code.TARGET_ENDED, why, mail.called)
     elif unit is not None and unit.state is UnitState.HELD:
+        keep_reserved(draft, unit)
         _answer_holder(draft, mail, unit)
     elif unit is not None and unit.state is UnitState.DRAINING:
         draft.refuse(mail.sender, Code.TARGET_ENDED, f"that request ended: {unit.why}", mail.called)

@@ -4,7 +4,8 @@ Both exist only while somebody else waits. Being asked costs an owner nothing bu
 resource because someone waits or because a record looks old.
 
 A reservation, which is for one command (of `bus run`, or given by a controller), is not asked: if no command is begun
-under it in its time it ends, whoever waits.
+under it in its time it ends, whoever waits. A `bus run` that waits for the rest of what it needs says so by asking
+again, and has its time anew: it lives, and gives up by itself.
 
 Who did not notice its grant is absent: it keeps its place until it is heard of, and is passed over meanwhile. Of one
 that is bound to nothing nobody ever learns that it is gone: silent for `time_max`, its place ends. All absent tickets
@@ -110,6 +111,13 @@ def arm(draft: Draft) -> None:
     if draft.state.queue.has_absent() is not (look_at is not None):
         look_at = after(draft.now, draft.state.definition.time_max_ms) if look_at is None else None
         draft.event(AbsentLookedAt(look_at))
+
+
+def keep_reserved(draft: Draft, unit: Unit) -> None:
+    """A `bus run` asks again for what it has and has not used: it waits for the rest, and its time begins anew."""
+    if unit.ticket is not None and unit.ticket.run and unit.claim_at is not None and not unit.launches:
+        claim_at = after(draft.now, draft.state.definition.reservation_ms)
+        draft.event(Armed(unit.name, unit.fence, unit.poll_at, claim_at))
 
 
 def end_hold(draft: Draft, unit: Unit, why: str, *, code: str = "", tell: bool = True, silent: bool = False) -> None:

@@ -3,6 +3,8 @@
 COVER ─▶ each key, in order: REQUEST (a ticket of its own) ─▶ QUEUED … ─▶ GRANTED
   ▲                                                             │ the policy changed, or a reservation was over
   └─────────────────────────────────────────────────────────────┘   what is still granted, and each place, stays
+
+While it waits for one it asks again for those that it has, so that they do not end as not used.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from interlock.adapters.lean import suppress
 AGAIN = {"STALE_POLICY", "RESERVATION_EXPIRED"}  # then what is true now is asked for, as long as there is time
 TIMED_OUT, BUS_FAILED = 124, 125
 LOOK_S = 15.0
+RESERVATION_MS = 30_000  # where the bus does not say
 PAUSE_S = 0.1  # before it is begun again
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ class Tickets:
         self._shown = ""
         self._worktree = ""
         self._rounds = 0
+        self._kept = 0.0  # when it was said last that what it has is waited with (monotonic, s)
         self._keys: dict[str, str] = {}  # as it is called → its key, once an answer has said it
         self.wants: list[Want] = []
         self.epochs: dict[str, int] = {}
@@ -152,7 +156,26 @@ class Tickets:
             self._say(frame)
             if body["request_id"] != want.ticket:  # the agent's own ticket, whose news go to those that follow it
                 self._connection.tell("supervisor", body={"type": "WAIT", "resource": body["key"], "follow": True})
-            self._hear(min(LOOK_S, self._until - time.monotonic()))
+            if not self._keep_before(want):
+                return False
+            self._hear(min(LOOK_S, self._keep_s(), self._until - time.monotonic()))
+
+    def _keep_before(self, waited: Want) -> bool:
+        """Say that what it has is waited with, so that it is not over meanwhile. False: one is over all the same.
+
+        Only what comes before it in the order of the keys: two that had each what the other waits for would keep it
+        for ever. What stands behind, such as under a policy that came later, ends in its time and is asked for again.
+        """
+        if time.monotonic() < self._kept + self._keep_s():
+            return True
+        self._kept = time.monotonic()
+        for want in self.wants:
+            if want.key >= waited.key or want.granted is None or want.theirs or want.granted.get("shared"):
+                continue
+            if self._truth(want)["body"].get("type") == "REFUSED":
+                want.begin_again()
+                return False
+        return True
 
     def _truth(self, want: Want) -> Frame:
         """What is true of the ticket now; a supervisor that is gone is waited for, as the grant is: the place stays."""
@@ -216,6 +239,11 @@ class Tickets:
         return again
 
     # --- straight helpers ---------------------------------------------------------------------
+    def _keep_s(self) -> float:
+        """Often enough that one look may be late."""
+        reservation_ms: float = self._connection.welcome.get("reservation_ms") or RESERVATION_MS
+        return reservation_ms / 3000
+
     def _came_to_me(self, want: Want) -> bool:
         """The agent's own request was granted while its `bus run` waited: that would wait for itself."""
         body = self._connection.ask("supervisor", body={"type": "CHECK", "resource": want.called})["body"]

@@ -218,18 +218,22 @@ class _Command:
         }
 
     def _variables(self) -> dict[str, str]:
-        """The first, or only, resource as ever; all of them in key order as lists. BUS_LAUNCH is the keeper's."""
-        first: Frame = self._granted[0] if self._granted else {}
-        return {
-            "BUS_RESOURCE": first.get("key", ""),
-            "BUS_FENCE": str(first.get("fence", "")),
+        """The first, or only, resource as ever; all of them in key order as lists. BUS_LAUNCH is the keeper's.
+
+        One that runs under nothing of its own is still inside what its caller runs under, and keeps its variables.
+        """
+        ours = {"BUS_AGENT": self._connection.agent(), "BUS_HOME": self._connection.root}
+        if not self._granted:
+            return ours
+        first = self._granted[0]
+        return ours | {
+            "BUS_RESOURCE": first["key"],
+            "BUS_FENCE": str(first["fence"]),
             "BUS_UNIT": first.get("unit", ""),
             "BUS_WORKTREE": first.get("worktree", "-"),
             "BUS_RESOURCE_URL": first.get("url", ""),
             "BUS_RESOURCES": ",".join(each["key"] for each in self._granted),
             "BUS_FENCES": ",".join(str(each["fence"]) for each in self._granted),
-            "BUS_AGENT": self._connection.agent(),
-            "BUS_HOME": self._connection.root,
         }
 
 
