@@ -57,6 +57,14 @@ async def test_with_tokens_nobody_goes_under_anothers_hold_by_saying_that_it_is_
         assert await uses(eve, "l4", fence) == "ADMITTED"
 
 
+async def test_nobody_takes_the_keeper_of_another_command_for_its_own(bus: Bus, keeper: Identity) -> None:
+    async with bus.running():
+        ann, eve = await joined(bus, "ann"), await joined(bus, "eve")
+        assert (await admit(ann, "l1", keeper))["type"] == "ADMITTED"
+        assert (await admit(eve, "l2", keeper))["code"] == "ID_CONFLICT"
+        assert (await admit(ann, "l1", keeper))["type"] == "ADMITTED"  # asked again
+
+
 async def test_with_tokens_nobody_counts_as_another_by_binding_itself_to_that_ones_process(bus: Bus) -> None:
     host = process()
     async with bus.running():

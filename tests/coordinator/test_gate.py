@@ -351,7 +351,7 @@ async def test_every_step_of_a_command_survives_a_restart() -> None:
         fence = await run_ticket(ann, "machine/third")
     async with story.next().running() as bus:
         ann = await joined(bus, "ann")
-        answer = await admit(ann, "l1", keeper, holds={"machine/third": fence})
+        answer = await admit(ann, "l1", process(), holds={"machine/third": fence})
         assert answer["code"] == "STALE_POLICY"
         await supervise(await joined(bus, "boss"), "SET_POLICY", resource=KEY)
         fence = await run_ticket(ann, "machine/third")

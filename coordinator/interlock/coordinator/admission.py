@@ -109,6 +109,10 @@ class Admission:
         if self._supervisor.effects.probe(question.keeper) is not Presence.ALIVE:
             why = "the keeper of that command cannot be seen from here: run it on the bus's own machine"
             return Refused(Code.CAPABILITY_DENIED, why)
+        other = self._supervisor.launches.of_keeper(question.keeper)
+        if other not in {"", question.launch}:  # who is below it is that command's, and nobody else's
+            why = f"process {question.keeper.pid} is the keeper of {other}: each command has one of its own"
+            return Refused(Code.ID_CONFLICT, why)
         return None
 
     async def _admit(self, session: Session, question: gate_questions.AdmitLaunch) -> FromBus:
