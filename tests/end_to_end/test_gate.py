@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from tests.end_to_end import sections
 from tests.end_to_end.conftest import Home
-from tests.end_to_end.playground import BUS, WAIT_S, Bus, Follower
+from tests.end_to_end.playground import BUS, WAIT_S, Bus, Follower, ends
 from tests.end_to_end.terminal import at_terminal
 
 Follow = Callable[[], Follower]
@@ -112,7 +113,7 @@ def test_a_process_that_outlives_its_command_keeps_the_capacity(bus: Bus, home: 
     fifo.write_text("go\n")
     # then, and not before
     granted = log.until("granted", agent="B")
-    assert granted["seq"] > log.until("command_finished", agent="A")["seq"]
+    assert granted["seq"] > log.until("finished", agent="A")["seq"]
     assert under_way(bus) == []
 
 
@@ -225,6 +226,25 @@ def test_ctrl_c_is_needed_once_and_reaches_a_tree(bus: Bus, home: Home) -> None:
     shell = "trap 'echo told; exit 9' INT; sh -c 'echo inside; read line' ; exit 1"
     seen = at_terminal(bus, "run", "-r", KEY, "--", "sh", "-c", shell, keys=b"\x03", when="inside", agent="A")
     assert (seen.code, seen.screen.count("told")) == (9, 1), seen
+    assert bus.status(KEY)["state"] == "free"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_one_signal_to_bus_run_reaches_the_tree_and_its_code_is_that_of_timeout(
+    bus: Bus, home: Home, signum: signal.Signals
+) -> None:
+    # given a shell that waits for its child, as `make` does
+    bus.ok("up")
+    shell = "echo pid $$; sh -c 'echo pid $$; read line < fifo; exit 1'; exit 1"
+    os.mkfifo(bus.folder / "fifo")
+    run = bus.start("run", "-r", KEY, "--", "sh", "-c", shell, agent="A")
+    pids = [int(run.out.until("pid").split()[1]) for _ in range(2)]
+    # when
+    run.kill(signum)
+    # then
+    done = run.end()
+    assert done.code == 128 + (signal.SIGTERM if signum == signal.SIGHUP else signum), done
+    assert all(ends(pid) for pid in pids)
     assert bus.status(KEY)["state"] == "free"
 
 

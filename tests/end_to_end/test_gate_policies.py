@@ -1,6 +1,7 @@
 """Policies, as people and models use them: who is covered, who grants, what is reserved, and what a change does."""
 
 import json
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -137,25 +138,63 @@ def test_a_policy_that_changes_while_one_runs_and_three_wait(bus: Bus, home: Hom
     assert (refused.code, "SCOPE_DENIED" in refused.err) == (125, True), refused
 
 
-def test_a_reservation_that_is_over_is_asked_for_again_without_a_word(bus: Bus, home: Home, follow: Follow) -> None:
-    """One of two is granted, and reserved no longer than it may be, before the other is."""
+def test_a_run_that_waits_for_the_rest_of_its_set_keeps_what_it_has(bus: Bus, home: Home, follow: Follow) -> None:
+    """It lives and waits, however much longer than a grant lasts that nobody uses; who comes later waits for it."""
     # given
-    home.write(f'[bus]\nreservation = "1s"\n{CONTROL}')
+    home.write('[bus]\nreservation = "600ms"\n')
     bus.ok("up")
     log = follow()
-    bus.ok("join", "ann")
-    other = bus.tell("other", "REQUEST machine/zzz - mine")
-    assert other["type"] == "GRANTED"
+    bus.tell("other", "REQUEST machine/zzz - mine")
+    both = ("run", "-r", "machine/zzz", "-r", "machine/aaa", "--", "echo")
+    ann = bus.start(*both, "ran ann", agent="ann")
+    log.until("requested", agent="ann", actor="machine/zzz")
+    bob = bus.start(*both, "ran bob", agent="bob")
+    log.until("requested", agent="bob")
+    # when it has asked for longer than that: every 200 ms
+    after = 0
+    for _ in range(8):
+        after = log.until("armed", after=after, actor="machine/aaa")["seq"]
+    assert log.all("revoked") == []
+    bus.tell("other", "RELEASE machine/zzz")
+    # then both in order, each with all of it
+    assert [run.end().out for run in (ann, bob)] == ["ran ann\n", "ran bob\n"]
+    assert [each["agent"] for each in log.all("granted")] == ["other", "ann", "ann", "bob", "bob"]
+    assert log.all("revoked") == []
+
+
+def test_a_reservation_that_is_over_is_asked_for_again_without_a_word(bus: Bus, home: Home, follow: Follow) -> None:
+    """Its wrapper was stopped, so that nothing said that it is waited with."""
+    # given
+    home.write('[bus]\nreservation = "600ms"\n')
+    bus.ok("up")
+    log = follow()
+    bus.tell("other", "REQUEST machine/zzz - mine")
     run = bus.start("run", "-r", "machine/aaa", "-r", "machine/zzz", "--", "echo", "ran", agent="ann")
-    log.until("requested", agent="ann")
-    log.until("requested", agent="ann")
+    log.until("requested", agent="ann", actor="machine/zzz")
     # when the first is taken back
-    log.until("revoked", agent="ann")
+    run.kill(signal.SIGSTOP)
+    log.until("revoked", agent="ann", code="RESERVATION_EXPIRED")
+    run.kill(signal.SIGCONT)
     bus.tell("other", "RELEASE machine/zzz")
     # then
     done = run.end()
     assert (done.code, done.out) == (0, "ran\n"), done
-    assert len([line for line in done.err.splitlines() if "waiting" not in line and "JOINED" not in line]) == 0, done
+    assert [line for line in done.err.splitlines() if "waiting" not in line and "JOINED" not in line] == [], done
+
+
+def test_sets_that_are_named_in_another_order_never_wait_for_each_other(bus: Bus, home: Home) -> None:
+    # given
+    bus.ok("up")
+    names = ["machine/a", "machine/b", "machine/c"]
+    orders = [names, names[::-1], [names[1], names[2], names[0]], [names[2], names[0], names[1]]]
+    # when
+    runs = [
+        bus.start("run", *[word for name in order for word in ("-r", name)], "--", "echo", "ran", agent=f"agent-{each}")
+        for each, order in enumerate(orders)
+    ]
+    # then
+    assert [run.end().out for run in runs] == ["ran\n"] * len(runs)
+    assert [bus.status(name)["state"] for name in names] == ["free"] * 3
 
 
 @pytest.mark.parametrize("how", ["revoked by a person", "the policy taken away"])
@@ -183,7 +222,7 @@ def test_a_command_whose_hold_was_taken_is_never_killed_and_the_next_waits_for_i
     held.let_go()
     assert running.end().code == 7
     assert next_.end().out == "next\n"
-    assert log.until("granted", agent="bob")["seq"] > log.until("command_finished", agent="ann")["seq"]
+    assert log.until("granted", agent="bob")["seq"] > log.until("finished", agent="ann")["seq"]
 
 
 def test_a_ticket_of_ones_own_is_run_under_by_its_id(bus: Bus, home: Home, follow: Follow) -> None:

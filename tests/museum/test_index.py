@@ -8,7 +8,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 INDEX = Path(__file__).with_name("index.md").read_text()
 LATER = {
-    "HTTP", "NATS", "git hooks and verification", "sets of resources", "territories", "the gate", "the guard",
+    "HTTP", "NATS", "git hooks and verification", "sets of resources", "territories", "the guard",
 }  # fmt: skip
 CASE = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| (.+?) \| (.+) \|$", re.MULTILINE)
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)(?:\[([^`]+)\])?`")

@@ -206,9 +206,18 @@ class Keeper:
         elif word == b"KILL":
             self.stage = "kill"
         elif word == b"SIGNAL" and rest.isdigit() and int(rest) in signal.valid_signals():
-            leader = row(self.leader) if self.status is None else None  # not reaped: its number is still its own
-            if leader is not None:
-                send(self.leader, leader.start, int(rest))
+            self.signal(int(rest))
+
+    def signal(self, signum: int) -> None:
+        """To the command and what is in its group, as a terminal would: a shell alone would leave its child behind."""
+        leader = row(self.leader) if self.status is None else None  # not reaped: its number is still its own
+        if leader is None:
+            return
+        group = os.getpgid(self.leader)
+        for pid, seen in {**descendants(), self.leader: leader}.items():
+            with suppress(OSError):  # it has ended
+                if os.getpgid(pid) == group:
+                    send(pid, seen.start, signum)
 
     def divide(self, look: "Callable[[], dict[int, Row]]" = descendants) -> tuple[dict[int, Row], dict[int, Row]]:
         """Our living descendants as `look` finds them, parents first: those that count, and those that are spared.
