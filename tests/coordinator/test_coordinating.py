@@ -103,6 +103,11 @@ async def test_who_may_not_is_refused_as_by_the_messages(bus: Bus) -> None:
         assert code(await coordinate(boss, "set_controller", **{**body, "controller": "nobody"})) == (
             "CONTROLLER_UNAVAILABLE"
         )
+        assert code(await coordinate(boss, "set_controller", **{**body, "controller": "ann"})) == "CAPABILITY_DENIED"
+        assert code(await coordinate(boss, "set_controller", **{**body, "controller": ""})) == "BAD_MESSAGE"
+        assert code(await coordinate(boss, "set_controller", **{**body, "controller": None})) == "BAD_MESSAGE"
+        again = {**body, "controller": "boss", "epoch": 7}
+        assert code(await coordinate(boss, "set_controller", **again)) == "STALE_POLICY"
         cleared = await coordinate(boss, "set_controller", resource=KEY, controller=None)
         assert (cleared["epoch"], cleared["controller"]) == (2, None)
 

@@ -89,3 +89,22 @@ async def test_whoever_comes_through_its_own_folder_speaks_for_nobody_else_eithe
         assert await uses(eve, "l2", fence, inside=["l1"]) == "STALE_FENCE"
         eve.session.owner = ""  # in the open it could say as well that it is ann
         assert await uses(eve, "l3", fence, inside=["l1"]) == "ADMITTED"
+
+
+async def test_a_name_that_has_not_joined_is_not_out_of_the_policy_of_whose_process_it_runs_below(
+    store: MemoryStore, clock: VirtualClock, effects: FakeEffects
+) -> None:
+    host = process()
+    bus = Bus(store, parse_config('[agents.boss]\nallow = ["resource.control"]\n', "bus.toml"), effects, clock)
+    async with bus.running():
+        boss, ann = bus.client("boss"), bus.client("ann", FakeCaller(host, [process(), host]))
+        for client in (boss, ann):
+            assert (await supervise(client, "JOIN", agent=client.session.agent))["type"] == "JOINED"
+        await policy(boss)
+        bound = bus.supervisor.world.registry.living("ann")
+        assert bound is not None
+        assert bound.process == host
+        new = bus.client("never-joined", FakeCaller(chain=[process(), host]))
+        assert (await supervise(new, "COVER"))["epochs"] == {KEY: 1}
+        elsewhere = bus.client("elsewhere", FakeCaller(chain=[process(), process()]))
+        assert (await supervise(elsewhere, "COVER"))["epochs"] == {}

@@ -41,6 +41,9 @@ def test_policy_request_grant_and_run_as_a_model_does_it(bus: Bus, home: Home, f
     ]
     assert "Build the reviewed app revision" in letter["text"]
     assert f"bus grant {asked['requestId']} --epoch 1" in letter["text"]
+    shown = bus.ok("status", KEY)
+    assert f"{KEY}: boss grants it to 2 participants (epoch 1)" in shown
+    assert f"1. worker-a: bus grant {asked['requestId']} --epoch 1" in shown
     done = coordinate(bus, "boss", operation="grant", requestId=asked["requestId"], epoch=1)
     assert done["holder"] == "worker-a"
     # then its build runs under that grant, which is over once the build is
@@ -53,6 +56,13 @@ def test_policy_request_grant_and_run_as_a_model_does_it(bus: Bus, home: Home, f
     # and who may not, may not
     error = coordinate(bus, "worker-a", operation="grant", requestId=asked["requestId"])["error"]
     assert error["code"] == "CAPABILITY_DENIED"
+
+
+@pytest.mark.parametrize("text", ["status", "[]", '{"operation": NaN}', "{" * 70_000])
+def test_whoever_coordinates_reads_json_whatever_it_said(bus: Bus, home: Home, text: str) -> None:
+    done = bus("coordinate", text, agent="a")
+    assert done.code in {64, 65}
+    assert set(json.loads(done.out)["error"]) == {"code", "message"}
 
 
 def test_bus_run_asks_by_itself_waits_for_its_grant_and_says_who_grants(bus: Bus, home: Home, follow: Follow) -> None:

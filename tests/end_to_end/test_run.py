@@ -197,6 +197,16 @@ def test_a_run_under_the_agents_own_hold_leaves_it(bus: Bus, home: Home) -> None
     assert [(each["agent"], each["fence"]) for each in bus.status(LOCK)["holders"]] == [("A", fence)]
 
 
+def test_what_a_hurried_user_types_is_taken_or_said(bus: Bus, home: Home) -> None:
+    assert bus.ok("run", "-r", "machine/x,machine/y", "--", "sh", "-c", "echo $BUS_RESOURCES", agent="A") == (
+        "machine/x,machine/y\n"
+    )
+    done = bus("run", "machine/x", "--", "true", agent="A")
+    assert (done.code, "bus run --resource machine/x -- true" in done.err) == (64, True)
+    done = bus("run", "-r", "machine/x", "--ticket", "nonsense", "--", "true", agent="A")
+    assert (done.code, "TARGET_ENDED" in done.err) == (125, True)
+
+
 def test_a_wait_that_is_over_is_124_and_the_place_is_remembered(bus: Bus, home: Home, follow: Follow) -> None:
     # given
     bus.ok("up")
