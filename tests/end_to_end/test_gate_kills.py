@@ -186,7 +186,7 @@ def test_without_its_keeper_before_go_its_report_proves_that_nothing_was_execute
 def says_why_without_its_arguments(bus: Bus) -> None:
     """Who waits and who looks is told that a person has to look, and how; no door tells the command's arguments."""
     line, status = what_is_said(bus)
-    assert "stopped until a person confirms; keeper pid" in line, line
+    assert f"stopped until a person confirms: bus recover {KEY}; keeper pid" in line, line
     assert f"bus recover {KEY}" in status, status
     assert not [door for door in (("status",), ("ps",), ("tail",)) if str(bus.folder / "script") in bus(*door).out]
 

@@ -121,7 +121,7 @@ def test_a_policy_that_changes_while_one_runs_and_three_wait(bus: Bus, home: Hom
     home.write(CONTROL)
     bus.ok("up")
     log, held = follow(), Held(bus.folder, "held")
-    a_policy(bus, "ann", "bob", "cat", "dan")
+    before = a_policy(bus, "ann", "bob", "cat", "dan")
     running = bus.start("run", "--", *held.words, agent="ann")
     bus.ok("grant", ticket_of(bus, "ann", log), agent="boss")
     running.out.until("inside held")
@@ -143,6 +143,10 @@ def test_a_policy_that_changes_while_one_runs_and_three_wait(bus: Bus, home: Hom
         bus.ok("grant", each["request_id"], "--epoch", str(epoch), agent="boss")
         done = waiting[each["agent"]].end()
         assert done.out == f"{each['agent']}\n", done
+    # and fences and epochs only grow
+    fences = [event["fence"] for event in log.all("granted")]
+    assert fences == sorted(set(fences))
+    assert epoch > before
     # and whoever is not enrolled, and names it, is refused
     refused = bus("run", "-r", KEY, "--", "true", agent="dan")
     assert (refused.code, "SCOPE_DENIED" in refused.err) == (125, True), refused

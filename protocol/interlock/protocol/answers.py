@@ -88,7 +88,7 @@ def _why_queued(queued: Queued) -> str:
         case "preparing_other":
             why = f"being prepared for {queued.holder}" if queued.holder else "what stood there is being stopped"
         case "recovery_required":
-            why = "stopped until a person confirms"
+            why = f"stopped until a person confirms: bus recover {queued.resource}"
         case "draining":
             why = "the last owner's processes are being ended"
         case "grace":
