@@ -154,7 +154,7 @@ def test_a_command_that_nothing_covers_is_only_on_record(bus: Bus, home: Home, f
 
 # --- without a bus ----------------------------------------------------------------------------
 def test_one_that_runs_under_nothing_of_its_own_is_inside_what_its_caller_runs_under(bus: Bus, home: Home) -> None:
-    inner = ("bus", "run", "--", "sh", "-c", "echo $BUS_RESOURCE $BUS_FENCE")
+    inner = (str(BUS), "run", "--", "sh", "-c", "echo $BUS_RESOURCE $BUS_FENCE")
     outer = ("sh", "-c", 'echo $BUS_RESOURCE $BUS_FENCE; "$@"', "-")
     done = bus("run", "-r", "machine/x", "--", *outer, *inner, agent="a")
     first, second = done.out.splitlines()

@@ -49,12 +49,12 @@ def counts_as(supervisor: Supervisor, session: Session, agent: str, inside: tupl
         certain = len(others) > 1 and _is_known_for_certain(supervisor, session)
         if not certain or known.process in session.caller.ancestors():
             found.update((each.name, None) for each in others)
-    if len(registry.agents) > registry.agents.gone_count + (known is not None):  # somebody else is here
-        for process in session.caller.ancestors():
-            found.update((each.name, None) for each in registry.agents.of_process(process))
     for launch in inside:
         command = supervisor.world.gate.commands[launch]
         found.update(dict.fromkeys((command.agent, *command.also)))
+    if len(registry.agents) > registry.agents.gone_count + (known is not None):  # somebody else is here
+        for process in session.caller.ancestors():
+            found.update((each.name, None) for each in registry.agents.of_process(process))
     found.pop(agent, None)
     return tuple(found)
 
