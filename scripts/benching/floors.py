@@ -72,12 +72,16 @@ def serve_floor(folder: str) -> int:
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         file = SyncedFile(f"{folder}/served.dat")
-        await loop.create_unix_server(lambda: Echo(None), f"{folder}/echo.sock")
-        await loop.create_unix_server(lambda: Echo(file), f"{folder}/both.sock")
+        servers = [  # kept: one that nobody has is closed as it is collected
+            await loop.create_unix_server(lambda: Echo(None), f"{folder}/echo.sock"),
+            await loop.create_unix_server(lambda: Echo(file), f"{folder}/both.sock"),
+        ]
         answer(ready=True)
         ended = asyncio.Event()
         loop.add_reader(sys.stdin.fileno(), ended.set)
         await ended.wait()
+        for server in servers:
+            server.close()
 
     uvloop.run(serve())
     return 0

@@ -25,7 +25,7 @@ from tests.end_to_end.terminal import at_terminal
 
 Follow = Callable[[], Follower]
 LOCK = "machine/lock"
-SLEEP = ("python3", "-c", "print('inside', flush=True); import time; time.sleep(600)")
+SLEEP = ("sh", "-c", "echo inside; exec sleep 600")  # no handler: one in Python may miss a signal as it falls asleep
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
