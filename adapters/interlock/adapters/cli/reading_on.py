@@ -56,8 +56,9 @@ def nothing(what: str, since: int, again: str) -> int:
 
 def _read(connection: Connection, since: int, *, follow: bool) -> Frame:
     if follow:  # first: what comes while the inbox is looked at is told
-        connection.ask("supervisor", body={"type": "WAIT", "resource": "*", "follow": True})
-    frame = connection.ask("supervisor", body={"type": "INBOX", "since": since})
+        connection.ask("supervisor", again=False, body={"type": "WAIT", "resource": "*", "follow": True})
+    # Not again by itself: over another connection nobody would tell us of what comes after it.
+    frame = connection.ask("supervisor", again=False, body={"type": "INBOX", "since": since})
     body: Frame = frame["body"]
     if body.get("type") == "REFUSED":
         raise Failure(int(frame.get("exit", 64)), body["why"], body["code"])
