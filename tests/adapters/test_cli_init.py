@@ -11,8 +11,9 @@ from tests.end_to_end.conftest import a_bus
 from tests.end_to_end.playground import Bus
 
 from interlock.adapters.git import place_of
+from interlock.adapters.kept_list import now
 from interlock.adapters.paths import Home
-from interlock.adapters.trust import LocalRepositories, now
+from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.repositories import Trusted, digest
 
 COMPOSE = 'services:\n  web:\n    build: .\n    ports: ["8088:80"]\n  db:\n    ports:\n      - 5432:5432\n'

@@ -23,11 +23,12 @@ from tests.end_to_end.playground import Bus, stranger
 from interlock.adapters.doctor import checks, declared, home, login, machine
 from interlock.adapters.doctor.checks import CHECKS, examine
 from interlock.adapters.doctor.scene import Asked, Finding, Scene, lock_holder, look
+from interlock.adapters.kept_list import now
 from interlock.adapters.login_service import LoginService
 from interlock.adapters.paths import Home
 from interlock.adapters.process import identify
 from interlock.adapters.tokens import LocalTokens
-from interlock.adapters.trust import LocalRepositories, now
+from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.config import parse_config
 from interlock.coordinator.repositories import Trusted, digest
 from interlock.coordinator.states import Survivor

@@ -188,8 +188,8 @@ def test_what_a_repository_may_not_say_is_one_sentence(data: bytes, says: str) -
 
 def test_past_the_limit_the_newcomer_is_refused(files: LocalRepositories, toml: Path) -> None:
     rows = [word(toml, f"{number:032x}") for number in range(REPOSITORIES_TRUSTED_MAX)]
-    with files._alone() as folder:
-        files._write(folder, rows)
+    with files._list.alone() as write:
+        write(rows)
     with pytest.raises(ConfigError, match="no more can be"):
         files.trust(word(toml))
     files.trust(rows[0])

@@ -9,7 +9,8 @@ from tests.end_to_end.terminal import at_terminal
 
 from interlock.adapters import paths
 from interlock.adapters.homes import socket_path
-from interlock.adapters.trust import LocalRepositories, now
+from interlock.adapters.kept_list import now
+from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.repositories import Trusted
 
 

@@ -7,21 +7,17 @@ The bus reads the list alone. A token itself stands nowhere but in its file.
 """
 
 import contextlib
-import fcntl
-import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
+from interlock.adapters.kept_list import KeptList, now
 from interlock.adapters.paths import Home, check_directory
-from interlock.adapters.private_files import open_folder, write_new, write_whole
+from interlock.adapters.private_files import write_new
 from interlock.adapters.small_files import read_regular
-from interlock.adapters.trust import now, read_bounded, stamp_of
 from interlock.coordinator.authority import Known, digest_of
 from interlock.coordinator.repositories import Stamp
 from interlock.coordinator.toml_values import ConfigError
@@ -29,7 +25,7 @@ from interlock.protocol.limits import TOKEN_STORE_BYTES_MAX, TOKENS_MAX
 from interlock.protocol.names import why_not_agent
 
 STORE = ".known.json"  # no agent is called so
-VERSION = 1
+NONE = "no list of tokens: move it away, then run bus token create for each agent again"
 TOKEN = re.compile(rb"bus_[A-Za-z0-9_-]{43}\n?")
 RANDOM_BYTES = 32
 
@@ -54,10 +50,14 @@ class LocalTokens:
     def __init__(self, home: Home) -> None:
         self.folder = home.tokens
         self.store = home.tokens / STORE
+        self._list = KeptList(
+            self.store, "tokens", _entry, msgspec.to_builtins,
+            bytes_max=TOKEN_STORE_BYTES_MAX, entries_max=TOKENS_MAX, none=NONE,
+        )  # fmt: skip
 
     # --- what the coordinator asks ------------------------------------------------------------
     def stamp(self) -> Stamp:
-        return stamp_of(str(self.store))
+        return self._list.stamp()
 
     def known(self) -> dict[str, Known]:
         return {each.agent: Known(each.sha256, frozenset(each.allow)) for each in self.all()}
@@ -65,18 +65,7 @@ class LocalTokens:
     # --- what a person does -------------------------------------------------------------------
     def all(self) -> tuple[Token, ...]:
         """Every token that counts, in the order in which they were made. Raises ConfigError."""
-        try:
-            data = read_bounded(str(self.store), TOKEN_STORE_BYTES_MAX)
-        except FileNotFoundError:
-            return ()
-        try:
-            found = json.loads(data)
-            if found["version"] != VERSION:
-                raise ConfigError(f"{self.store}: written by a newer bus: use that one")
-            return tuple(_entry(each) for each in found["tokens"])[:TOKENS_MAX]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            why = "no list of tokens: move it away, then run bus token create for each agent again"
-            raise ConfigError(f"{self.store}: {why}") from None
+        return self._list.read()
 
     def create(self, agent: str, allow: tuple[str, ...], out: str = "") -> Token:
         """Make a token, and write it into a file that must not be there yet.
@@ -88,7 +77,7 @@ class LocalTokens:
         self.folder.mkdir(exist_ok=True, mode=0o700)
         check_directory(self.folder)
         path = out or str(self.folder / agent)
-        with self._alone() as folder:
+        with self._list.alone() as write:
             others = self.all()
             if any(each.agent == agent for each in others):
                 raise TokenExists(f"{agent} has a token already: bus token revoke {agent}, then again")
@@ -101,7 +90,7 @@ class LocalTokens:
             except FileExistsError:
                 raise TokenExists(f"{path} is there already, and nothing is overwritten: move it away") from None
             try:
-                self._write(folder, [*others, entry])
+                write([*others, entry])
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
@@ -115,32 +104,15 @@ class LocalTokens:
         """
         if not self.folder.is_dir():
             return False
-        with self._alone() as folder:
+        with self._list.alone() as write:
             before = self.all()
-            self._write(folder, [each for each in before if each.agent != agent])
+            write([each for each in before if each.agent != agent])
         revoked = [each for each in before if each.agent == agent]
         for each in revoked:
             with contextlib.suppress(OSError):
                 if digest_of(read_regular(each.file, 512).decode("ascii", "replace").strip()) == each.sha256:
                     os.unlink(each.file)
         return bool(revoked)
-
-    def _write(self, folder: int, entries: list[Token]) -> None:
-        text = json.dumps({"version": VERSION, "tokens": msgspec.to_builtins(entries)}, indent=1) + "\n"
-        try:
-            write_whole(folder, STORE, text.encode(), durable=True)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.store)) from None
-
-    @contextmanager
-    def _alone(self) -> Iterator[int]:
-        """The folder. Two people at two terminals do not lose each other's tokens."""
-        folder = open_folder(str(self.folder))
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield folder
-        finally:
-            os.close(folder)
 
 
 def is_token_file(path: str) -> bool:

@@ -162,8 +162,9 @@ def _here_or_its_problem(path: str) -> tuple["Here", str]:
 def _trust(path: str) -> int:
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.configuration import clashes, file_of, lines_of
+    from interlock.adapters.kept_list import now
     from interlock.adapters.paths import BadHome, find_home
-    from interlock.adapters.trust import LocalRepositories, now
+    from interlock.adapters.trust import LocalRepositories
     from interlock.coordinator.repositories import FILE, Trusted, digest, read
     from interlock.protocol.visible import visible
 
