@@ -112,6 +112,10 @@ class Queue:
         """Somebody did not notice its grant, and has not been heard of since."""
         return bool(self._absent.first())
 
+    def absent_of(self, agent: str) -> list[str]:
+        """Ids of those of an agent's tickets. Nearly always nobody is absent, and none of its tickets is looked at."""
+        return [each for each in self.of(agent) if self._tickets[each].absent] if self.has_absent() else []
+
     def ahead_of(self, request_id: str) -> int:
         """How many stand before that ticket, which is in it."""
         return self._order.index(_place(self._tickets[request_id]))

@@ -309,10 +309,7 @@ def wants_to_hear(resource: Resource, agent: str) -> bool:
         mine = unit.ticket is not None and unit.ticket.agent == agent and not unit.ticket.run
         if mine and unit.state is UnitState.HELD and (not unit.claimed or unit.polled or unit.polls):
             return True
-    for request_id in resource.queue.of(agent):
-        if resource.queue[request_id].absent:
-            return True
-    return False
+    return bool(resource.queue.absent_of(agent))
 
 
 def is_down(resource: Resource, unit: Unit) -> bool:

@@ -85,9 +85,8 @@ def heard(draft: Draft, agent: str) -> None:
         elif unit.polls or unit.polled:
             draft.event(Heard(agent, unit.name, unit.fence, draft.now.at_ms))
             draft.withdraw(ticket, StillUsing)
-    for request_id in draft.state.queue.of(agent):
-        if draft.state.queue[request_id].absent:
-            draft.event(Returned(agent, request_id))
+    for request_id in draft.state.queue.absent_of(agent):
+        draft.event(Returned(agent, request_id))
 
 
 def arm(draft: Draft) -> None:
