@@ -106,9 +106,7 @@ class Authority:
 
     def may_control(self, session: Session, agent: str) -> bool:
         """The agent may set policies and grant. Args: session: that it speaks through."""
-        if not self.by_token():
-            return RESOURCE_CONTROL in self._config().allowed.get(agent, ())
-        return self._shows_token_of(session, agent) and RESOURCE_CONTROL in self._known[agent].allow
+        return self.is_controller(agent) and (not self.by_token() or self._shows_token_of(session, agent))
 
     def is_controller(self, agent: str) -> bool:
         """The agent has that capability, through whichever session it speaks."""

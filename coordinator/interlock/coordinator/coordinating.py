@@ -17,7 +17,7 @@ from interlock.coordinator.board import Board
 from interlock.coordinator.gate_desk import GateDesk, blockers_view, policy_view
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import Names, No
-from interlock.coordinator.session import Session
+from interlock.coordinator.session import NoDoor, Session
 from interlock.coordinator.views import reservations_of, status_of
 from interlock.coordinator.world import resource_of
 from interlock.protocol.codes import Code
@@ -194,7 +194,7 @@ class Coordinating:
         return result | ({"why": status["why"]} if "why" in status else {})
 
 
-class _Ear:
+class _Ear(NoDoor):
     """The other end of a session that only waits for one answer."""
 
     def __init__(self) -> None:
@@ -207,15 +207,6 @@ class _Ear:
             self._answers[frame.get("reply_to", "")] = frame["body"]
         self._came.set()
         self._came = anyio.Event()
-
-    def backlog(self) -> int:
-        return 0
-
-    def idle(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
     async def heard(self, message_id: str) -> dict[str, Any]:
         """The body of the answer to that message."""

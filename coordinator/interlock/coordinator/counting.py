@@ -33,7 +33,9 @@ def inside_of(supervisor: Supervisor, session: Session, agent: str, said: tuple[
     return tuple(dict.fromkeys((*told, *seen)))
 
 
-def counts_as(supervisor: Supervisor, session: Session, agent: str, inside: tuple[str, ...]) -> tuple[str, ...]:
+def counts_as(
+    supervisor: Supervisor, session: Session, agent: str, inside: tuple[str, ...], *, above: bool = True
+) -> tuple[str, ...]:
     """Whom a policy takes the agent for, besides itself; in a steady order.
 
     Every living agent that is bound to the same process or to an ancestor of the caller, whatever name the caller goes
@@ -41,6 +43,7 @@ def counts_as(supervisor: Supervisor, session: Session, agent: str, inside: tupl
 
     Args:
         session: that it speaks through. inside: as `inside_of` has them.
+        above: whether the caller's ancestors are looked at, which takes a look at the process table.
     """
     registry, found = supervisor.world.registry, dict[str, None]()
     known = registry.living(agent)
@@ -52,7 +55,7 @@ def counts_as(supervisor: Supervisor, session: Session, agent: str, inside: tupl
     for launch in inside:
         command = supervisor.world.gate.commands[launch]
         found.update(dict.fromkeys((command.agent, *command.also)))
-    if len(registry.agents) > registry.agents.gone_count + (known is not None):  # somebody else is here
+    if above and len(registry.agents) > registry.agents.gone_count + (known is not None):  # somebody else is here
         for process in session.caller.ancestors():
             found.update((each.name, None) for each in registry.agents.of_process(process))
     found.pop(agent, None)

@@ -216,7 +216,9 @@ class Router:
         heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
         also: tuple[str, ...] = ()
         if isinstance(body, Request):
-            also = counts_as(self._supervisor, session, sender, inside_of(self._supervisor, session, sender))
+            inside = inside_of(self._supervisor, session, sender)
+            judged = body.run or bool(self._supervisor.world.gate.policies)  # else its own process says enough
+            also = counts_as(self._supervisor, session, sender, inside, above=judged)
         mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)

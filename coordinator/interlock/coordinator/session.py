@@ -130,7 +130,7 @@ class Session:
         self._door = _NO_DOOR
 
 
-class _NoDoor:
+class NoDoor:
     """Nobody is there."""
 
     def write(self, data: bytes) -> None:
@@ -146,7 +146,7 @@ class _NoDoor:
         pass
 
 
-_NO_DOOR = _NoDoor()
+_NO_DOOR = NoDoor()
 
 
 def exit_of(body: FromBus) -> int:
