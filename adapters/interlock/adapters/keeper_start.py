@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper", "__main__.py")
+UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
+STOP_TIMEOUT_MS = 30_000  # from SIGTERM to SIGKILL, where nothing else is said
+LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
 KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
 
 

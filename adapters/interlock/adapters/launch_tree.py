@@ -7,7 +7,6 @@ keeper ──▶ the command ──▶ …        below a keeper: it counts
 import os
 import re
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from interlock.adapters import process_table
@@ -97,4 +96,4 @@ class Processes:
             words = process_table.command(pid)
         except OSError:
             words = ()
-        return Path(words[0].split(" ", 1)[0]).name if words else self._rows[pid].name
+        return process_table.program(words, self._rows[pid].name)

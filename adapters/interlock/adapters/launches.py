@@ -20,7 +20,14 @@ import anyio
 import msgspec
 
 from interlock.adapters.environments import server_environment
-from interlock.adapters.keeper_start import keeper_command, keeper_environment, portable
+from interlock.adapters.keeper_start import (
+    LINE_BYTES_MAX,
+    STOP_TIMEOUT_MS,
+    UP_TIMEOUT_S,
+    keeper_command,
+    keeper_environment,
+    portable,
+)
 from interlock.adapters.launch_result import (
     Ended,
     Gone,
@@ -37,9 +44,7 @@ from interlock.adapters.process import identify, wait_gone
 from interlock.adapters.stopping import Stopped, stop_tree
 from interlock.protocol.identity import Identity
 
-UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
 LAUNCH_NAME = re.compile(r".+-\d+-[0-9a-f]{6,12}")  # what `new_launch` makes, and `bus run`
-LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
 
 __all__ = [
     "Ended",
@@ -54,8 +59,6 @@ __all__ = [
     "Stopped",
     "Up",
     "Went",
-    "keeper_command",
-    "keeper_environment",
     "open_keeper",
     "read_result",
     "reap",
@@ -96,7 +99,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     result: str
     launch: str
-    stop_timeout_ms: int = 30_000
+    stop_timeout_ms: int = STOP_TIMEOUT_MS
     attached: bool = False
     log: str = ""
     spare: tuple[tuple[str, ...], ...] = ()
@@ -151,7 +154,7 @@ class Keeper:
         return self._say("KILL")
 
     def signal(self, signum: int) -> bool:
-        """Ask it to send a signal to the command alone (Ctrl-C). False where the keeper cannot be reached."""
+        """Ask it to send a signal to the command and its group (Ctrl-C). False where the keeper cannot be reached."""
         return self._say(f"SIGNAL {signum:d}")
 
     def close(self) -> None:

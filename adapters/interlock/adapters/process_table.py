@@ -11,10 +11,11 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+NAMED_MAX = 120  # characters of a program's name
 ARGUMENTS_MAX = 64 * 1024  # bytes of a command line that are read: names stand at its beginning
 
 
@@ -105,6 +106,14 @@ def _hidden(pid: int) -> bool:
     except OSError:
         pass
     return not Path(f"/proc/{pid}/stat").exists()  # there by now: it is a newcomer, and was not there when we read
+
+
+def program(words: Sequence[str], name: str) -> str:
+    """A program's name alone, also of one that shows its arguments as its title: they may hold secrets.
+
+    Args: words: its command line. name: what the kernel calls it, where there is none.
+    """
+    return os.path.basename(words[0].split(" ", 1)[0])[:NAMED_MAX] if words else name
 
 
 def command(pid: int) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import msgspec
 
 from interlock.adapters.launch_result import LaunchResult, read_result
 from interlock.adapters.process import Fact, identify, marked, probe, send_signal, wait_gone
+from interlock.adapters.process_table import program
 from interlock.protocol.identity import Identity, Presence
 
 STOP_MARGIN_MS = 10_000  # beyond the keeper's own wait: SIGKILL, the last scans and one fsync
@@ -77,7 +78,8 @@ def judge(keeper: Identity, result: Path, mark: str) -> Stopped | None:
 
 def spared_sentence(left: LaunchResult) -> str:
     """What was left running because the configuration spares it, to be put behind a sentence; "" where nothing was."""
-    named = ", ".join(f"{_program(each.command) or 'a daemon'} (pid {each.pid})" for each in left.spared[:EVIDENCE_MAX])
+    called = [(program([each.command], "") or "a daemon", each.pid) for each in left.spared[:EVIDENCE_MAX]]
+    named = ", ".join(f"{name} (pid {pid})" for name, pid in called)
     more = f" and {len(left.spared) - EVIDENCE_MAX} more" if len(left.spared) > EVIDENCE_MAX else ""
     return f"; left running, as a daemon that outlives commands: {named}{more}" if named else ""
 
@@ -93,10 +95,4 @@ def _evidence(mark: str) -> str:
 
 
 def _describe(seen: Fact) -> str:
-    program = _program(seen.command[0]) if seen.command else seen.name
-    return f"pid {seen.pid} ({program}, start ticks {seen.identity.start_ticks})"
-
-
-def _program(command: str) -> str:
-    """Its name alone: arguments may hold secrets, and this goes on record and before everybody's eyes."""
-    return os.path.basename(command.split(" ", 1)[0])[:120]
+    return f"pid {seen.pid} ({program(seen.command, seen.name)}, start ticks {seen.identity.start_ticks})"

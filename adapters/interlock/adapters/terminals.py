@@ -26,15 +26,8 @@ import anyio
 import anyio.to_thread
 
 from interlock.adapters.homes import private_socket
-from interlock.adapters.launches import (
-    UP_TIMEOUT_S,
-    Keeper,
-    LaunchFailed,
-    LaunchSpec,
-    keeper_command,
-    keeper_environment,
-    open_keeper,
-)
+from interlock.adapters.keeper_start import UP_TIMEOUT_S, keeper_command, keeper_environment
+from interlock.adapters.launches import Keeper, LaunchFailed, LaunchSpec, open_keeper
 from interlock.adapters.paths import BadHome, Home, check_directory
 from interlock.adapters.process import identify, probe, send_signal
 from interlock.adapters.unix_socket import peer

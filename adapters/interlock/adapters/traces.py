@@ -3,11 +3,11 @@
 Programs are named without their arguments, which may hold secrets: what the keeper was told stands in its own report.
 """
 
-import os
 from pathlib import Path
 
 from interlock.adapters.launch_result import LaunchResult, read_result
-from interlock.adapters.process import Fact, fact, marked, probe
+from interlock.adapters.process import fact, marked, probe
+from interlock.adapters.process_table import program
 from interlock.coordinator.effects import Traces
 from interlock.protocol.identity import Identity, Presence
 
@@ -20,7 +20,7 @@ def traces(launch: str, keeper: Identity, report: Path) -> Traces:
     Args: report: the file that its keeper wrote.
     """
     found = marked(launch)
-    named = [f"pid {each.pid} ({_program(each)})" for each in found[:MARKED_MAX]]
+    named = [f"pid {each.pid} ({program(each.command, each.name)})" for each in found[:MARKED_MAX]]
     more = [f"and {len(found) - MARKED_MAX} more"] if len(found) > MARKED_MAX else []
     return Traces(_keeper_now(keeper), _said(read_result(report), report), (*named, *more))
 
@@ -35,7 +35,9 @@ def _keeper_now(keeper: Identity) -> str:
     now = fact(keeper.pid)
     if now is None:
         return f"its keeper (pid {keeper.pid}) is gone, and nobody has that pid now"
-    return f"its keeper (pid {keeper.pid}) is gone; that pid is another process's now ({_program(now)})"
+    return (
+        f"its keeper (pid {keeper.pid}) is gone; that pid is another process's now ({program(now.command, now.name)})"
+    )
 
 
 def _said(left: LaunchResult, report: Path) -> str:
@@ -49,7 +51,3 @@ def _said(left: LaunchResult, report: Path) -> str:
     if left.not_started or left.keeper is not None:
         return "its keeper's report does not say that it was let go: it was not executed"
     return f"its keeper's report ({report.name}) is gone or cannot be read"
-
-
-def _program(seen: Fact) -> str:
-    return os.path.basename(seen.command[0]) if seen.command else seen.name

@@ -55,15 +55,3 @@ def here() -> str:
         return git_top(os.getcwd()) or "-"
     except OSError:
         raise Failure(64, "the current directory is gone: cd into one that exists") from None
-
-
-def milliseconds(duration: str, what: str) -> int | None:
-    """A duration option; None where it was not given. Raises Failure 64."""
-    from interlock.protocol.durations import parse_duration
-
-    if not duration:
-        return None
-    ms = parse_duration(duration)
-    if ms is None:
-        raise Failure(64, f"{what} {duration!r} is no duration: write 30s, 10m or 1h30m")
-    return ms

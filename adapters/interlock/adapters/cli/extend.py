@@ -9,6 +9,7 @@ def command(
     time: str = typer.Option("", "--time", help="How much longer, such as 20m."),
 ) -> int:
     """Say that you still need what you hold: it answers a poll."""
-    from interlock.adapters.cli.asking import milliseconds, say_to_coordinator
+    from interlock.adapters.cli.asking import say_to_coordinator
+    from interlock.adapters.cli.options import milliseconds
 
     return say_to_coordinator("EXTEND", resource=resource, purpose=purpose, time_ms=milliseconds(time, "--time"))

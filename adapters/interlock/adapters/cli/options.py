@@ -42,6 +42,18 @@ class NoOutput(Failure):
     """Stdout itself fails: to say so there would be no use."""
 
 
+def milliseconds(duration: str, what: str) -> int | None:
+    """A duration option; None where it was not given. Raises Failure 64."""
+    if not duration:
+        return None
+    from interlock.protocol.durations import parse_duration
+
+    ms = parse_duration(duration)
+    if ms is None:
+        raise Failure(64, f"{what} {duration!r} is no duration: write 30s, 10m or 1h30m")
+    return ms
+
+
 def take_options(words: list[str]) -> tuple[Options, list[str]]:
     """Take the common options out of a command line.
 

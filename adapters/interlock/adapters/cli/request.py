@@ -22,8 +22,9 @@ def command(
     """Ask for a resource: GRANTED and exit 0, or QUEUED and exit 75."""
     import os
 
-    from interlock.adapters.cli.asking import here, milliseconds
+    from interlock.adapters.cli.asking import here
     from interlock.adapters.cli.connection import Connection
+    from interlock.adapters.cli.options import milliseconds
     from interlock.adapters.cli.short import show
     from interlock.adapters.cli.waiting import cancel_on_interrupt, deadline, wait_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from interlock.adapters.cli.options import Failure
+from interlock.adapters.cli.options import Failure, milliseconds
 
 USAGE = (
     "bus run [--resource R]… [--ticket ID] [--time D] [--wait D] [--for WHY] [--if-unavailable fail|run] -- COMMAND…"
@@ -32,8 +32,8 @@ class Asked:
             raise Failure(64, f"{len(self.resources)} resources are named, one command can have {RESOURCES_MAX}")
         last = dict(given)
         self.ticket = last.get("--ticket", "")
-        self.time_ms = _milliseconds(last.get("--time", ""), "--time")
-        self.wait_ms = 0 if last.get("--wait") in {"0", "0s"} else _milliseconds(last.get("--wait", ""), "--wait")
+        self.time_ms = milliseconds(last.get("--time", ""), "--time")
+        self.wait_ms = 0 if last.get("--wait") in {"0", "0s"} else milliseconds(last.get("--wait", ""), "--wait")
         self.program = os.path.basename(self.words[0]) or self.words[0]
         self.purpose = (last.get("--for") or self.program)[:1024]
         unavailable = last.get("--if-unavailable", "fail")
@@ -90,14 +90,3 @@ def _divide(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
         given.append((option, value))
         at += 1
     return given, words[at:]
-
-
-def _milliseconds(duration: str, what: str) -> int | None:
-    if not duration:
-        return None
-    from interlock.protocol.durations import parse_duration
-
-    ms = parse_duration(duration)
-    if ms is None:
-        raise Failure(64, f"{what} {duration!r} is no duration: write 30s, 10m or 1h30m")
-    return ms

@@ -11,12 +11,15 @@ import select
 import time
 
 from interlock.adapters.cli.options import Failure
-from interlock.adapters.keeper_start import keeper_command, keeper_environment, portable
+from interlock.adapters.keeper_start import (
+    LINE_BYTES_MAX,
+    UP_TIMEOUT_S,
+    keeper_command,
+    keeper_environment,
+    portable,
+)
 from interlock.adapters.lean import dumps, loads, suppress
 
-UP_TIMEOUT_S = 10.0  # an interpreter's start and two fsyncs, on a machine that swaps
-STOP_TIMEOUT_MS = 30_000  # from SIGTERM to SIGKILL
-LINE_BYTES_MAX = 64 * 1024  # a keeper's lines are a few hundred bytes
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
     from interlock.adapters.cli.frames import Frame

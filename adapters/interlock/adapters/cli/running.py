@@ -18,9 +18,10 @@ import time
 from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options, fail, say_err
 from interlock.adapters.cli.run_asked import Asked, inside
-from interlock.adapters.cli.run_keeper import STOP_TIMEOUT_MS, RunKeeper
+from interlock.adapters.cli.run_keeper import RunKeeper
 from interlock.adapters.cli.run_signals import Signals, Told
 from interlock.adapters.cli.run_tickets import BUS_FAILED, TIMED_OUT, Tickets
+from interlock.adapters.keeper_start import STOP_TIMEOUT_MS
 from interlock.adapters.lean import suppress
 
 WAIT_MS = 300_000  # where the bus does not say
