@@ -17,6 +17,7 @@ def test_every_promise_holds_in_every_combination(config: Config, depth: int) ->
     print(search(config, depth))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "config", "depth", "promise"), MUTANTS, ids=[row[0].__name__ for row in MUTANTS])
 def test_a_fault_is_found(
     monkeypatch: pytest.MonkeyPatch, plant: Plant, config: Config, depth: int, promise: str

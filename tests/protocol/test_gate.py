@@ -312,6 +312,7 @@ def _covers_nobody(*_: object) -> list[tuple[str, Policy]]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "planted"), [("_block", _blocks_nobody), ("covering", _covers_nobody)])
 def test_the_rules_notice_a_planted_fault(monkeypatch: pytest.MonkeyPatch, name: str, planted: object) -> None:
     monkeypatch.setattr(gates, name, planted)

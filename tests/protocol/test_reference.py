@@ -319,6 +319,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("played", "module", "name", "fault"), [(row[0], *row[2:]) for row in ROWS], ids=[row[1] for row in ROWS]
 )

@@ -114,6 +114,7 @@ SERVERS = [
 
 LOCKED = "0 ann REQUEST loop; 0 bob REQUEST loop"
 GRACE = f"{WAITED}; 5s person revokes"
+DOUBT = f"{WAITED}; 5s ann admits make; 5s person revokes; 6s command l3 is lost"
 RUNS = "0 ann REQUEST loop /w1; 1s keeper up; 2s step done; 3s bob REQUEST loop /w2"  # a server
 SILENT = f"{RUNS}; 4s ann is heard; 184s tick; 364s tick"
 REVOKING = [
@@ -138,6 +139,10 @@ REVOKING = [
     Row("… stop servers does not wait for it", GRACE, "6s stop servers", "step_started", "", "draining [bob]", B, "stop /w1"),
     Row("the grace counts from REVOKED, not from a command's end", f"{WAITED}; 5s ann admits make; 5s person revokes", "9s command l3 ends 0", "finished revoked", "", "draining [bob]", B, ""),
     Row("… which may be later", f"{WAITED}; 5s ann admits make; 5s person revokes; 20s command l3 ends 0", "20s tick", "drained step_started", "", "preparing bob", B, "stop /w1"),
+    Row("doubt about a command does not end the grace", DOUBT, "9s person confirms", "recovered", "person RELEASED", "draining [bob]", B, ""),
+    Row("… it ends in its time", f"{DOUBT}; 9s person confirms", "10s tick", "drained step_started", "", "preparing bob", B, "stop /w1"),
+    Row("… which frees nothing while it is in doubt", DOUBT, "20s tick", "", "", "recovery_required [bob]", B, ""),
+    Row("… and is over for whoever confirms later", f"{DOUBT}; 20s person confirms", "20s tick", "drained step_started", "", "preparing bob", B, "stop /w1"),
     Row("silence has a grace", SILENT, "544s tick", "revoked", "ann< REVOKED", "draining [bob]", "server", ""),
     Row("an unnoticed grant has one", f"{RUNS}", "123s tick", "expired", "ann< REVOKED, ann< QUEUED", "draining [ann (absent) bob]", "server", ""),
     Row("RELEASE has none", RUNS, "5s ann RELEASE loop", "released step_started", "ann RELEASED", "preparing bob", "server", "stop /w1"),

@@ -217,6 +217,7 @@ def watches_no_command_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Governing, "take_up", lambda self: [self.renew(key) for key in self._supervisor.world.gate.epochs])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "promise"),
     [

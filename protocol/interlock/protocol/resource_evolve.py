@@ -162,7 +162,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
                 assert unit.ticket is None
                 waiting = resource.queue[request_id]
                 resource = _dequeue(resource, request_id)
-                changes |= {"ticket": waiting, "state": UnitState.PREPARING}
+                changes |= {"ticket": waiting, "state": UnitState.PREPARING, "free_at": None}
             elif unit.state is UnitState.FREE:
                 changes |= {"state": UnitState.PREPARING}
             elif unit.state is UnitState.HELD:
@@ -218,6 +218,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             doubtful = Unit(
                 name, UnitState.RECOVERY_REQUIRED, why=why, server=server, step=unit.step if launch else None,
                 launches=_without(unit.launches, launch), prepared=unit.prepared if launch else None,
+                free_at=unit.free_at if launch else None,
             )  # fmt: skip
             if remains is not None:
                 doubtful = replace(doubtful, server=remains.server, step=None, launches=remains.launches)
@@ -225,7 +226,9 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
         case Recovered(name):
             unit = resource.unit(name)
             server = unit.server if unit.server is not None and unit.server.alive else None
-            return _put(resource, Unit(name, server=server, prepared=unit.prepared))
+            grace = unit.free_at if server is not None or unit.prepared is not None else None
+            state = UnitState.FREE if grace is None else UnitState.DRAINING
+            return _put(resource, Unit(name, state, server=server, prepared=unit.prepared, free_at=grace))
 
         case Governed(epoch, policy, blockers):
             return replace(resource, epoch=epoch, policy=policy, blockers=blockers)

@@ -159,7 +159,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def is_in_grace(self) -> bool:
         """Nothing but its last owner's moment of grace is waited for."""
-        return self.free_at is not None and self.ticket is None and self.step is None
+        waits = self.state is UnitState.DRAINING and self.free_at is not None
+        return waits and self.ticket is None and self.step is None
 
 
 class Remains(msgspec.Struct, frozen=True, omit_defaults=True):
