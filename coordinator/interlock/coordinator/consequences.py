@@ -17,7 +17,7 @@ from interlock.coordinator.journal import Staged
 from interlock.coordinator.mail import touched
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.take_up import departed
-from interlock.coordinator.watching import watch_wrapper
+from interlock.coordinator.watching import watch_holder, watch_wrapper
 from interlock.coordinator.world import GATE, INBOX
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.gate_commands import (
@@ -49,6 +49,9 @@ from interlock.protocol.resource_events import (
 )
 from interlock.protocol.resource_state import Resource
 from interlock.protocol.resource_waiting import next_deadline
+from interlock.protocol.territory_events import LeaseAsked, LeaseBegan, LeaseUnused, LeaseUsed
+from interlock.protocol.territory_state import Territory
+from interlock.protocol.territory_state import next_deadline as next_of_leases
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -63,6 +66,7 @@ class Consequences:
         *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
         *(TicketCancelled, MessageSent, AgentJoined, AgentBound, AgentLeft, RecoveryRequired, Forgotten),
         *(CommandAdmitted, CommandFinished, CommandInDoubt, CommandRecovered, PolicySet, PolicyCleared),
+        *(LeaseAsked, LeaseBegan, LeaseUsed, LeaseUnused),
     })  # fmt: skip
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -93,6 +97,9 @@ class Consequences:
             if staged is not None:
                 _each(address, supervisor.states.changed, address)
             _each(address, supervisor.timer.arm, address, next_deadline(outcome.state, supervisor.clock.boot()))
+        elif isinstance(outcome.state, Territory):
+            deadline = next_of_leases(outcome.state, supervisor.clock.boot())
+            _each(address, supervisor.timer.arm, address, deadline)
         elif isinstance(outcome.state, Registry):
             _each(address, supervisor.timer.arm, address, outcome.state.next_deadline())
 
@@ -152,10 +159,17 @@ class Consequences:
                 supervisor.launches.doubted(GATE, launch)
             case PolicySet() | PolicyCleared():
                 supervisor.governing.follow(event)
+            case LeaseAsked(_, lease) | LeaseBegan(_, lease):
+                watch_holder(supervisor, address, lease)
+            case LeaseUsed(_, _, launch):
+                supervisor.launches.register(address, launch.launch, launch.keeper, launch.command)
+            case LeaseUnused(launch=launch):
+                supervisor.launches.over(address, launch)
             case Forgotten():
                 supervisor.governing.renew(address)
             case AgentLeft(name, incarnation, why):
-                for key in supervisor.resources_of(name):
+                keys = [key for key, each in supervisor.world.territories.items() if each.concerns(name)]
+                for key in (*supervisor.resources_of(name), *keys):
                     supervisor.tell(key, AgentGone(name, incarnation, why))
 
     def _strike_off(self, agent: str) -> None:

@@ -16,11 +16,12 @@ from anyio.lowlevel import checkpoint
 from interlock.coordinator.actor import Actor, Host, Item
 from interlock.coordinator.bell import Bell
 from interlock.coordinator.journal import Staged
-from interlock.coordinator.world import GATE, INBOX, REGISTRY
+from interlock.coordinator.world import GATE, INBOX, REGISTRY, TERRITORY
 from interlock.protocol import gate as gates
 from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol import resource as resources
+from interlock.protocol import territory as territories
 from interlock.protocol.outcome import Outcome
 
 TURNS_AT_ONCE = 64  # then sessions are read and written: ten thousand deadlines at one moment stall nobody
@@ -132,4 +133,6 @@ def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:
         return gates.decide
     if address.startswith(INBOX):
         return inboxes.decide
+    if address.startswith(TERRITORY):
+        return territories.decide
     return resources.decide

@@ -8,6 +8,8 @@ from interlock.coordinator.naming import No
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Envelope
 from interlock.protocol.grammar import checked, parse
+from interlock.protocol.lease_grammar import LEASE_VERBS, checked_about_lease
+from interlock.protocol.lease_messages import ToTerritory
 from interlock.protocol.messages import Extend, Request, ToCoordinator
 
 _bodies = msgspec.json.Decoder(ToCoordinator)
@@ -20,23 +22,34 @@ def read(envelope: Envelope) -> ToCoordinator:
             message = _bodies.decode(envelope.body)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise No(Code.BAD_MESSAGE, f"no message to the coordinator: {error}") from None
-        if any("\0" in each for each in msgspec.structs.astuple(message) if isinstance(each, str)):
+        said = (*msgspec.structs.astuple(message), *getattr(message, "claims", ()))
+        if any("\0" in each for each in said if isinstance(each, str)):
             raise No(Code.BAD_MESSAGE, "a message cannot hold a NUL character")
-        return checked(message) if isinstance(message, Request | Extend) else message
-    if envelope.args is not None:
-        return parse(_line_of(envelope.args))
-    if envelope.text is None:
+        message = checked(message) if isinstance(message, Request | Extend) else message
+    elif envelope.args is not None:
+        message = parse(_line_of(envelope.args))
+    elif envelope.text is None:
         raise No(Code.BAD_MESSAGE, "an envelope holds text or body")
-    return parse(envelope.text)
+    else:
+        message = parse(envelope.text)
+    return checked_about_lease(message) if isinstance(message, ToTerritory) else message
 
 
 def _line_of(words: list[str]) -> str:
     """The words of a command line as one text: a single one is the text, several are its fields."""
     if len(words) == 1:
         return words[0]
+    if words and words[0].upper() in LEASE_VERBS:
+        return _lease_line(words)
     head = 3 if words and words[0].upper() == "REQUEST" else 2
     fields = [words[0], *(shlex.quote(word) for word in words[1:head])] if words else []
     return " ".join(fields) + (" " + " ".join(words[head:]) if len(words) > head else "")
+
+
+def _lease_line(words: list[str]) -> str:
+    """Every word is one, up to the dash that what it is for follows."""
+    at = words.index("-", 2) if "-" in words[2:] else len(words)
+    return " ".join([words[0], *map(shlex.quote, words[1:at]), *words[at:]])
 
 
 def text_of(body: msgspec.Raw) -> str | None:

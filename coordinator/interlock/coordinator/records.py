@@ -11,6 +11,7 @@ from interlock.protocol.inbox import InboxEvent
 from interlock.protocol.outcome import Send, Withdraw
 from interlock.protocol.registry import RegistryEvent
 from interlock.protocol.resource_events import ResourceEvent
+from interlock.protocol.territory_events import TerritoryEvent
 
 
 class CameUp(msgspec.Struct, frozen=True, omit_defaults=True, tag="up"):
@@ -56,7 +57,7 @@ class Dead(msgspec.Struct, frozen=True, tag="dead_letter"):
 DEAD = "dead:"  # before the digest of a message that became a dead letter
 
 SupervisorEvent = CameUp | WentDown | Copied | Rebuilt | Dead
-Event = ResourceEvent | RegistryEvent | InboxEvent | GateEvent | SupervisorEvent
+Event = ResourceEvent | RegistryEvent | InboxEvent | GateEvent | TerritoryEvent | SupervisorEvent
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):

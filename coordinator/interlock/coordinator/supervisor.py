@@ -30,9 +30,9 @@ from interlock.coordinator.records import Entry, SupervisorEvent, WentDown
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.states import Found, NoStates, States
 from interlock.coordinator.stopping_servers import end_servers
-from interlock.coordinator.take_up import take_up
+from interlock.coordinator.take_up import take_up, take_up_leases
 from interlock.coordinator.timer import Timer
-from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, State, World
+from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, TERRITORY, State, World
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
@@ -102,6 +102,8 @@ class Supervisor:
         self.governing.take_up()
         for key in dict.fromkeys([*self.world.resources, *self.config.resources]):
             take_up(self, key)
+        for key in self.world.territories:
+            take_up_leases(self, key)
 
     async def stop(self, *, stop_servers: bool = False) -> None:
         """Let what is under way end in order, and record it. Servers keep running unless told."""
@@ -166,6 +168,8 @@ class Supervisor:
             return self.world.gate
         if address.startswith(INBOX):
             return self.world.inbox(address.removeprefix(INBOX))
+        if address.startswith(TERRITORY):
+            return self.world.territory(address)
         return self.world.resource(address)
 
     def define_if_new(self, key: str) -> None:
@@ -283,6 +287,7 @@ class Supervisor:
             "unread messages": sum(len(each.unread) for each in world.inboxes.values()),
             "read messages": sum(len(each.acked) for each in world.inboxes.values()),
             "message ids": len(world.ids),
+            "leases": sum(len(each.held) + len(each.waiting) for each in world.territories.values()),
             "managed commands": len(world.gate.commands),
             "launches known": self.launches.size(),
         }

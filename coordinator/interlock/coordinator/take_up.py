@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.coordinator.watching import watch_wrapper
+from interlock.coordinator.watching import watch_holder, watch_wrapper
 from interlock.protocol.registry import Registry
 from interlock.protocol.resource_commands import AgentGone, Resume
 from interlock.protocol.resource_state import Ticket
 from interlock.protocol.resource_waiting import next_deadline
+from interlock.protocol.territory_state import next_deadline as next_of_leases
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -34,6 +35,23 @@ def take_up(supervisor: Supervisor, key: str) -> None:
     if any(unit.step is not None for unit in resource.units):
         supervisor.tell(key, Resume())
     supervisor.timer.arm(key, next_deadline(resource, supervisor.clock.boot()))
+
+
+def take_up_leases(supervisor: Supervisor, key: str) -> None:
+    """The same for a repository's leases: watch what they are bound to, and arm their deadline."""
+    territory = supervisor.world.territory(key)
+    gone: dict[str, AgentGone] = {}
+    for lease in [*territory.held.values(), *territory.waiting.values()]:
+        watch_holder(supervisor, key, lease)
+        for launch in lease.launches.values():
+            supervisor.launches.register(key, launch.launch, launch.keeper, launch.command)
+        agent = supervisor.world.registry.agents.get(lease.agent)
+        if agent is not None and (agent.gone or lease.incarnation < agent.incarnation):
+            last = agent.incarnation if agent.gone else agent.incarnation - 1
+            gone[lease.agent] = AgentGone(agent.name, last, agent.why or "a later agent has its name")
+    for word in gone.values():
+        supervisor.tell(key, word)
+    supervisor.timer.arm(key, next_of_leases(territory, supervisor.clock.boot()))
 
 
 def departed(registry: Registry, ticket: Ticket) -> AgentGone | None:

@@ -149,6 +149,9 @@ def letter_view(letter: Letter, now_ms: int) -> dict[str, Any]:
 def event_view(seq: int, at_ms: int, actor: str, event: Event) -> dict[str, Any]:
     """An event as a line of `bus tail --json`: `seq at actor type` and its own fields."""
     fields = msgspec.to_builtins(event)
+    if isinstance(fields.get("lease"), dict):  # the whole lease: its own fields beside the event's
+        lease = fields.pop("lease")
+        fields = {**fields, "lease": lease.pop("id"), **{k: v for k, v in lease.items() if k not in fields}}
     return {"seq": seq, "at": wire_time(at_ms), "actor": actor, "type": fields.pop("type"), **fields}
 
 

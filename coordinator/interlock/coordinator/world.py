@@ -22,14 +22,18 @@ from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
 from interlock.protocol.resource_state import Resource, Unit, UnitState, find_ticket
+from interlock.protocol.territory_events import TerritoryEvent
+from interlock.protocol.territory_evolve import evolve as evolve_territory
+from interlock.protocol.territory_state import Territory
 
 REGISTRY = "registry"
 GATE = "gate"  # no resource has that address: a key has a slash
 SUPERVISOR = "supervisor"
 INBOX = "inbox/"
+TERRITORY = "territory/"
 ENTRIES_A_PIECE = 1_024  # of a snapshot: some milliseconds
 
-State = Resource | Registry | Inbox | Gate
+State = Resource | Registry | Inbox | Gate | Territory
 
 
 class World(msgspec.Struct):
@@ -38,6 +42,7 @@ class World(msgspec.Struct):
     Args:
         seq: number of the last event. index, hash, term: of the last record.
         gate: policies, and every managed command that is not over.
+        territories: leases, by the repository that they are in.
         letters: number of the last message of the coordinator: that of its event, or one more than the one before.
         ids: recent message ids and the digest of what came with each.
         idle: keys of resources that nobody has or wants, the one that has been so longest first.
@@ -57,6 +62,7 @@ class World(msgspec.Struct):
     bus: str = ""
     lost: str = ""
     gate: Gate = Gate()
+    territories: dict[str, Territory] = {}
 
     @staticmethod
     def decode(raw: bytes) -> "World":
@@ -95,6 +101,10 @@ class World(msgspec.Struct):
     def inbox(self, agent: str) -> Inbox:
         return self.inboxes.get(agent) or Inbox(agent)
 
+    def territory(self, key: str) -> Territory:
+        """A territory's state; one in which nobody ever had a lease is empty."""
+        return self.territories.get(key) or Territory(key)
+
     def apply(self, record: Record) -> None:
         """Replay: fold every entry, then what follows from it."""
         self.seq = record.first_seq - 1
@@ -111,6 +121,8 @@ class World(msgspec.Struct):
             self._keep(entry, state)
         elif isinstance(state, Gate):
             self.gate = state
+        elif isinstance(state, Territory):
+            self.territories[state.key] = state
         else:
             self._enrol(state)
 
@@ -141,6 +153,9 @@ class World(msgspec.Struct):
         elif actor == GATE:
             words: list[GateEvent] = [e for e in entry.events if isinstance(e, GateEvent)]
             self.gate = fold(gates.evolve, self.gate, words)
+        elif actor.startswith(TERRITORY):
+            news: list[TerritoryEvent] = [e for e in entry.events if isinstance(e, TerritoryEvent)]
+            self.territories[actor] = fold(evolve_territory, self.territory(actor), news)
         elif actor.startswith(INBOX):
             agent = actor.removeprefix(INBOX)
             letters: list[InboxEvent] = [e for e in entry.events if isinstance(e, InboxEvent)]
@@ -161,6 +176,8 @@ class World(msgspec.Struct):
     def launches(self) -> Iterator[str]:
         """Every launch that some state still speaks of; one that several do comes more than once."""
         yield from self.gate.commands
+        for territory in self.territories.values():
+            yield from territory.used
         for resource in self.resources.values():
             for unit in resource.units:
                 yield from unit.launches

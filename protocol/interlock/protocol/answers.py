@@ -1,7 +1,8 @@
 """The answers' text: what a model reads after its command. One line first, always `WORD resource …`."""
 
 from interlock.protocol.durations import format_age
-from interlock.protocol.grammar import quote
+from interlock.protocol.lease_answers import lease_ended, lease_queued, leased
+from interlock.protocol.lease_messages import Leased, LeaseEnded, LeaseQueued
 from interlock.protocol.messages import (
     Acked,
     Admitted,
@@ -21,6 +22,7 @@ from interlock.protocol.messages import (
     StillUsing,
     Text,
 )
+from interlock.protocol.words import quote
 
 
 def format_answer(body: FromBus) -> str:
@@ -58,6 +60,12 @@ def format_answer(body: FromBus) -> str:
             return f"SENT {to} {id_} ({state})"
         case Acked(ids, unknown):
             return f"ACKED {' '.join(ids)}" + (f" (unknown: {' '.join(unknown)})" if unknown else "")
+        case Leased():
+            return leased(body)
+        case LeaseQueued():
+            return lease_queued(body)
+        case LeaseEnded():
+            return lease_ended(body)
         case Refused(code, why):
             return f"REFUSED {code} {why}"
         case Text(text):

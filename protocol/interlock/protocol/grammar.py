@@ -7,11 +7,11 @@ and all: a newline or a verb inside a purpose never becomes a second message.
 """
 
 import re
-import shlex
 
 import msgspec
 
 from interlock.protocol.durations import format_duration, parse_duration
+from interlock.protocol.lease_grammar import LEASE_VERBS, format_about_lease, parse_about_lease
 from interlock.protocol.limits import PURPOSE_CHARACTERS_MAX, TIME_DECLARED_MS_MAX
 from interlock.protocol.messages import (
     Cancel,
@@ -24,6 +24,8 @@ from interlock.protocol.messages import (
     Status,
     ToCoordinator,
 )
+from interlock.protocol.words import BadText as BadText  # noqa: PLC0414 - part of what is imported from here
+from interlock.protocol.words import nothing_more, quote, read_word, short
 
 VERBS: dict[str, str] = {
     "REQUEST": "REQUEST <resource> <worktree> <what for, how long>",
@@ -34,14 +36,9 @@ VERBS: dict[str, str] = {
     "STATUS": "STATUS [<resource>]",
     "HANDOVER": "HANDOVER <resource> <agent>",
     "GRANT": "GRANT <request id> [<epoch>]",
+    **LEASE_VERBS,
 }
-_BARE_WORD = re.compile(r"\s*([^\s'\"\\]+)(?:\s|\Z)")
 _FENCE = re.compile(r"\s*(?:fence=(\d{1,18})\s*)?")
-_NEEDS_NO_QUOTES = re.compile(r"[^\s'\"\\]+")
-
-
-class BadText(ValueError):
-    """The text is no message; str() is one sentence that says what is wrong and what is right."""
 
 
 def parse(text: str) -> ToCoordinator:
@@ -60,18 +57,18 @@ def parse(text: str) -> ToCoordinator:
     verb, at = word.upper(), min(len(word) + 1, len(text))
     form = VERBS.get(verb)
     if form is None:
-        raise BadText(f"{_short(word)!r} is no message to the coordinator: it knows {' '.join(VERBS)}")
+        raise BadText(f"{short(word)!r} is no message to the coordinator: it knows {' '.join(VERBS)}")
     match verb:
         case "REQUEST":
-            resource, at = _word(text, at, form)
-            worktree, at = _word(text, at, form) if at < len(text) else ("-", at)
+            resource, at = read_word(text, at, form)
+            worktree, at = read_word(text, at, form) if at < len(text) else ("-", at)
             purpose, time_ms = split_time(text[at:])
             return _within_limits(Request(resource, worktree, purpose, time_ms))
         case "RELEASE":
-            resource, at = _word(text, at, form)
+            resource, at = read_word(text, at, form)
             fence = _FENCE.fullmatch(text, at)
             if fence is None:
-                raise BadText(f"{_short(text[at:])!r} is too much: {form}")
+                raise BadText(f"{short(text[at:])!r} is too much: {form}")
             return Release(resource, int(fence[1] or 0))
         case "EXTEND":
             purpose, time_ms = split_time(text[at:])
@@ -79,23 +76,25 @@ def parse(text: str) -> ToCoordinator:
         case "STATUS":
             if not text[at:].strip():
                 return Status()
-            resource, at = _word(text, at, form)
-            _nothing_more(text, at, form)
+            resource, at = read_word(text, at, form)
+            nothing_more(text, at, form)
             return Status(resource)
         case "HANDOVER":
-            resource, at = _word(text, at, form)
-            agent, at = _word(text, at, form)
-            _nothing_more(text, at, form)
+            resource, at = read_word(text, at, form)
+            agent, at = read_word(text, at, form)
+            nothing_more(text, at, form)
             return Handover(resource, agent)
         case "GRANT":
-            request_id, at = _word(text, at, form)
+            request_id, at = read_word(text, at, form)
             rest = text[at:].strip()
             if rest and not re.fullmatch(r"\d{1,18}", rest):
-                raise BadText(f"{_short(rest)!r} is no epoch: {form}")
+                raise BadText(f"{short(rest)!r} is no epoch: {form}")
             return Grant(request_id, int(rest or 0))
+        case _ if verb in LEASE_VERBS:
+            return parse_about_lease(verb, text, at)
         case _:
-            resource, at = _word(text, at, form)
-            _nothing_more(text, at, form)
+            resource, at = read_word(text, at, form)
+            nothing_more(text, at, form)
             return Cancel(resource) if verb == "CANCEL" else Restart(resource)
 
 
@@ -123,7 +122,7 @@ def split_time(rest: str) -> tuple[str, int | None]:
 def split_resource(purpose: str) -> tuple[str, str]:
     """The first word of an EXTEND's purpose, which may be a resource, and what follows it."""
     try:
-        word, at = _word(purpose, 0, "")
+        word, at = read_word(purpose, 0, "")
     except BadText:
         return "", purpose
     return word, purpose[at:]
@@ -148,11 +147,8 @@ def format_message(message: ToCoordinator) -> str:
             return f"HANDOVER {quote(resource)} {quote(agent)}"
         case Grant(request_id, epoch):
             return f"GRANT {quote(request_id)}" + (f" {epoch}" if epoch else "")
-
-
-def quote(word: str) -> str:
-    """Quote a word only where the grammar needs it, so that `/srv/über` stays readable."""
-    return word if _NEEDS_NO_QUOTES.fullmatch(word) else shlex.quote(word)
+        case _:
+            return format_about_lease(message)
 
 
 def _rest(purpose: str, time_ms: int | None) -> str:
@@ -169,46 +165,3 @@ def _within_limits(message: Request | Extend) -> Request | Extend:
             f"the time {format_duration(message.time_ms)} is outside 1ms to {format_duration(TIME_DECLARED_MS_MAX)}"
         )
     return message
-
-
-def _word(text: str, at: int, form: str) -> tuple[str, int]:
-    """Read one word from `at`; the white space before it is skipped, one character after it is the separator."""
-    bare = _BARE_WORD.match(text, at)
-    if bare is not None:  # as nearly all are
-        return bare[1], bare.end()
-    while at < len(text) and text[at].isspace():
-        at += 1
-    if at == len(text):
-        raise BadText(f"a word is missing: {form}")
-    out, quote_mark, started_at = "", "", at
-    while at < len(text):
-        character = text[at]
-        if quote_mark == "'" or (quote_mark and character == quote_mark):
-            if character == quote_mark:
-                quote_mark = ""
-            else:
-                out += character
-        elif character == "\\" and at + 1 < len(text) and (not quote_mark or text[at + 1] in '"\\$`'):
-            at += 1
-            out += text[at]
-        elif quote_mark:
-            out += character
-        elif character in "'\"":
-            quote_mark = character
-        elif character.isspace():
-            return out, at + 1
-        else:
-            out += character
-        at += 1
-    if quote_mark:
-        raise BadText(f"the quote opened at {_short(text[started_at:])!r} is never closed: {form}")
-    return out, at
-
-
-def _nothing_more(text: str, at: int, form: str) -> None:
-    if text[at:].strip():
-        raise BadText(f"{_short(text[at:].strip())!r} is too much: {form}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:39] + "…"

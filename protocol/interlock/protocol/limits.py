@@ -84,6 +84,26 @@ INSIDE_MAX = 64  # launches that one is started in: nobody nests commands deeper
 HOLDS_MAX = 64  # resources of one command: all of them are asked, one after the other
 DIGEST_CHARACTERS_MAX = 128  # of a command: a SHA-512 in hex
 
+# --- territory ----------------------------------------------------------------------------
+LEASE_TTL_MS = 2 * 60_000  # an agent that has died without a trace holds others up no longer
+LEASE_TTL_MS_MIN = 10_000  # shorter ones would be renewed by those who do nothing else
+LEASE_TTL_MS_MAX = 24 * 3_600_000  # a longer one is a person's absence
+LEASES_MAX = 131_072  # of one repository, in force
+LEASES_WAITING_MAX = 16_384  # the newcomer is refused past it
+LEASES_ENDED_KEPT = 1_024  # to say when and why each was lost
+LEASE_NAME_CHARACTERS_MAX = 128  # an agent's own name for a lease
+LEASE_WAIT_MS_MAX = 24 * 3_600_000  # in the queue
+LEASES_A_PAGE = 256  # some 200 KB in one answer
+MAP_LEASES_MAX = 1_024  # that a map shows; more is no map that anybody reads, and the rest is counted
+TERRITORIES_MAX = 1_024  # repositories: each is one of this machine
+BEHIND_TOLD_MAX = 8  # leases in the way that are named; the others are counted up to …
+BEHIND_COUNTED_MAX = 256  # … so many: a claim of everything overlaps all there are
+DEADLOCK_LOOKED_AT = 1_024  # waiting leases that are followed to see whether agents wait for each other in a ring
+COMMITS_KEPT = 4_096  # of which hooks have said whose they are; older ones are in the log
+HOT_PATTERNS_KEPT = 256  # patterns that were waited for
+HOT_WAITS_KEPT = 64  # and so many times of each: more in an hour is hot enough
+WAITS_KEPT = 512  # waits for leases, of which the middle and the long ones are told
+
 # --- state files --------------------------------------------------------------------------
 STATE_FILE_TICKETS_MAX = 100  # of a queue; the others are counted
 STATE_FILE_BYTES_MAX = 1024 * 1024  # 64 units and 100 tickets with everything as long as it may be

@@ -6,6 +6,7 @@ Fields are only ever added: journals keep these structs.
 import msgspec
 
 from interlock.protocol.identity import Identity
+from interlock.protocol.lease_messages import AboutLease, ToTerritory
 
 
 # --- to the coordinator -------------------------------------------------------------------
@@ -89,7 +90,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True, tag="GRANT"):
     epoch: int = 0
 
 
-ToCoordinator = Request | Release | Extend | Cancel | Restart | Status | Handover | Grant
+ToCoordinator = Request | Release | Extend | Cancel | Restart | Status | Handover | Grant | ToTerritory
 
 
 # --- from the coordinator -----------------------------------------------------------------
@@ -287,10 +288,10 @@ class Text(msgspec.Struct, frozen=True, tag="TEXT"):
 
 FromBus = (
     Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted | PolicyIs
-    | Joined | Left | Sent | Acked | Refused | Text
+    | AboutLease | Joined | Left | Sent | Acked | Refused | Text
 )  # fmt: skip  # what can stand in an outbox
 
-NEWS = ("GRANTED", "STILL USING?", "DOWN", "REVOKED")  # what every command shows first, once
+NEWS = ("GRANTED", "STILL USING?", "DOWN", "REVOKED", "LEASED", "LEASE ENDED")  # what every command shows first, once
 
 
 def tag_of(body: msgspec.Struct) -> str:

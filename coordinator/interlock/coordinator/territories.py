@@ -1,0 +1,257 @@
+"""Territories: what agents say of leases, put to the machine of the repository that is meant; and what is shown of it.
+
+    a directory ──▶ its repository ──▶ `territory/<id>`        paths, as they are called ──▶ as they lie in the repository
+
+Worktrees of a clone have one territory. A second clone has one of its own, unless a trusted file's `repository_id` says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from interlock.coordinator.actor import Item
+from interlock.coordinator.ground import Ground
+from interlock.coordinator.naming import No
+from interlock.coordinator.repositories import Place, Repositories
+from interlock.coordinator.session import Session
+from interlock.coordinator.territory_views import lease_view, map_of, page_of
+from interlock.coordinator.world import TERRITORY
+from interlock.protocol import territory_questions as questions
+from interlock.protocol.answers import one_line
+from interlock.protocol.claim import BadClaim, Claim
+from interlock.protocol.codes import Code
+from interlock.protocol.lease_messages import (
+    AskLease,
+    RenewLease,
+    ReturnLease,
+    SplitLease,
+    ToTerritory,
+    TransferLease,
+)
+from interlock.protocol.limits import (
+    LEASE_NAME_CHARACTERS_MAX,
+    LEASE_WAIT_MS_MAX,
+    LEASES_A_PAGE,
+    PURPOSE_CHARACTERS_MAX,
+    TERRITORIES_MAX,
+)
+from interlock.protocol.messages import FromBus, Refused
+from interlock.protocol.names import nearest
+from interlock.protocol.outcome import Now
+from interlock.protocol.registry import Agent
+from interlock.protocol.territory_commands import (
+    Acquire,
+    RecordCommit,
+    RecordVerified,
+    Renew,
+    Return,
+    RevokeLease,
+    Split,
+    TerritoryCommand,
+    Transfer,
+)
+from interlock.protocol.territory_state import Territory
+from interlock.protocol.visible import visible
+
+if TYPE_CHECKING:
+    from interlock.coordinator.supervisor import Supervisor
+
+Deliver = Callable[[Session, str, Item], None]
+CAUSES = frozenset(
+    {"no_lease", "expired_before_commit", "held_by_other", "outside_range", "released_early", "unknown_agent"}
+)
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class Territories:
+    """One per bus. Args: repositories: which directory is whose. ground: the disk."""
+
+    def __init__(self, supervisor: Supervisor, repositories: Repositories, ground: Ground) -> None:
+        self._supervisor = supervisor
+        self._repositories = repositories
+        self._ground = ground
+
+    # --- what agents say ------------------------------------------------------------------------
+    async def hear(self, session: Session, message: ToTerritory, item: Item, deliver: Deliver) -> None:
+        """Put one message to its machine.
+
+        Args:
+            item: with the message's id, sender, digest and size; what it says to the machine is made here.
+            deliver: puts it into a mailbox, and has the answer go to the session.
+
+        Raises:
+            No: it names no repository, no path of it, no lease, or no agent.
+        """
+        agent = self._supervisor.world.registry.agents[item.sender]
+        match message:
+            case AskLease():
+                key, command = await self._acquire(session, message, item.id, agent)
+            case SplitLease():
+                key, command = await self._split(session, message, item.id, agent)
+            case TransferLease(lease, to):
+                heir = self._living(to)
+                key = self._of(lease)
+                command = Transfer(agent.name, item.id, lease, heir.name, heir.incarnation, _is_bound(heir))
+            case RenewLease(lease, ttl_ms):
+                key, command = self._of(lease), Renew(agent.name, item.id, lease, ttl_ms)
+            case ReturnLease(lease):
+                key, command = self._of(lease), Return(agent.name, item.id, lease)
+        if isinstance(message, AskLease) and message.run:
+            self._supervisor.run_waits(item.id, session)
+        elif isinstance(message, AskLease) and message.wait_ms:
+            self._supervisor.follow(session)
+            session.following.add(key)
+        deliver(session, key, msgspec.structs.replace(item, command=command))
+
+    async def _acquire(self, session: Session, ask: AskLease, id_: str, agent: Agent) -> tuple[str, Acquire]:
+        if len(ask.name) > LEASE_NAME_CHARACTERS_MAX:
+            why = f"the name of a lease has at most {LEASE_NAME_CHARACTERS_MAX} characters, this one {len(ask.name)}"
+            raise No(Code.BAD_MESSAGE, why)
+        if not 0 <= ask.wait_ms <= LEASE_WAIT_MS_MAX:
+            raise No(Code.BAD_MESSAGE, "a lease is waited for 24 hours at most: say a shorter --wait")
+        place, base = self._place(session, ask.worktree)
+        key = self.key_of(place)
+        world = self._supervisor.world
+        if key not in world.territories and len(world.territories) >= TERRITORIES_MAX:
+            raise No(Code.QUEUE_FULL, f"{TERRITORIES_MAX} repositories have leases on this bus, no more can")
+        claims = await self._claims(place, base, ask.claims)
+        process = None
+        if ask.bound or ask.run:
+            ancestors = session.caller.ancestors()
+            process = ancestors[0] if ancestors else None
+        return key, Acquire(
+            agent.name, agent.incarnation, id_, claims, ask.shared, ask.purpose, ask.ttl_ms, ask.name, ask.wait_ms,
+            place.worktree, process, process is None and _is_bound(agent), ask.run,
+        )  # fmt: skip
+
+    async def _split(self, session: Session, ask: SplitLease, id_: str, agent: Agent) -> tuple[str, Split]:
+        key, heir = self._of(ask.lease), self._living(ask.agent)
+        lease = self._supervisor.world.territory(key).held.get(ask.lease)
+        place, base = self._place(session, session.worktree or (lease.worktree if lease is not None else ""))
+        if self.key_of(place) != key:
+            raise No(Code.SCOPE_DENIED, f"{ask.lease} is of another repository: say that from one of its worktrees")
+        claims = await self._claims(place, base, ask.claims)
+        return key, Split(
+            agent.name, id_, ask.lease, heir.name, heir.incarnation, claims, ask.ttl_ms, ask.purpose
+        )  # fmt: skip
+
+    # --- what clients ask -------------------------------------------------------------------------
+    async def map(self, session: Session, question: questions.AskTerritory) -> questions.TerritoryReply:
+        """Who has what, who waits, and where most do."""
+        place, base = self._place(session, question.directory)
+        within = await self._claims(place, base, (question.path,)) if question.path else ()
+        world = self._supervisor.world
+        territory = world.territory(self.key_of(place))
+        return questions.TerritoryReply(
+            map_of(territory, visible(place.main or place.worktree), world.seq, self._now(), within)
+        )
+
+    def leases(self, session: Session, question: questions.AskLeases) -> questions.LeasesReply:
+        """A page of them."""
+        territory = self._territory(session, question.directory)
+        agent = session.agent if question.mine else ""
+        found = list(page_of(territory, agent, question.after, LEASES_A_PAGE + 1))
+        now = self._now()
+        page = tuple(lease_view(lease, now) for lease in found[:LEASES_A_PAGE])
+        return questions.LeasesReply(page, territory.key, more=len(found) > LEASES_A_PAGE)
+
+    async def commit(self, session: Session, question: questions.TellCommit) -> FromBus:
+        """A hook says whose a commit is."""
+        if not _COMMIT.fullmatch(question.commit):
+            return Refused(Code.BAD_MESSAGE, "a commit is named by its 40 or 64 hex digits: git rev-parse HEAD")
+        key = self._territory(session, question.directory).key
+        return await self._ask(key, lambda id_: RecordCommit(session.agent, id_, question.commit))
+
+    async def verified(self, session: Session, question: questions.TellVerified) -> FromBus:
+        """Somebody has verified commits."""
+        unknown = set(question.violations) - CAUSES
+        if unknown:
+            return Refused(Code.BAD_MESSAGE, f"{visible(min(unknown))[:64]!r} is no cause of a violation")
+        key = self._territory(session, question.directory).key
+        return await self._ask(
+            key,
+            lambda id_: RecordVerified(session.agent, id_, question.pairs, question.violations, question.unknown),
+        )
+
+    async def revoke(self, session: Session, question: questions.TakeLease) -> FromBus:
+        """A person takes a lease back."""
+        because = one_line(question.because, PURPOSE_CHARACTERS_MAX)
+        if not because:
+            return Refused(Code.BAD_MESSAGE, "say why: its owner reads it, and the log keeps it")
+        sender = one_line(question.by) or session.agent or "a person"
+        return await self._ask(self._of(question.lease), lambda id_: RevokeLease(sender, id_, question.lease, because))
+
+    async def give(self, session: Session, question: questions.GiveLease) -> FromBus:
+        """A person gives a lease to another agent."""
+        heir = self._living(question.agent)
+        sender = one_line(question.by) or session.agent or "a person"
+        return await self._ask(
+            self._of(question.lease),
+            lambda id_: Transfer(
+                sender, id_, question.lease, heir.name, heir.incarnation, _is_bound(heir), person=True
+            ),
+        )
+
+    def key_of(self, place: Place) -> str:
+        """The territory of a repository."""
+        self._repositories.refresh(place.id)
+        return TERRITORY + (self._repositories.territory_id(place) or place.id)
+
+    # --- straight helpers -------------------------------------------------------------------------
+    def _place(self, session: Session, said: str) -> tuple[Place, str]:
+        """The repository of a directory, and its real path. Raises No."""
+        directory = said if said not in {"", "-"} else session.worktree
+        if directory and not directory.startswith("/"):
+            why = f"{visible(directory)!r} is no absolute directory: LEASE /path/of/the/worktree PATH …"
+            raise No(Code.BAD_MESSAGE, why)
+        base = self._supervisor.effects.directory(directory) if directory else None
+        place = self._repositories.files.place(base) if base is not None else None
+        if base is None or place is None:
+            what = visible(directory) or "the current directory"
+            raise No(Code.BAD_MESSAGE, f"{what} is in no git repository: leases are of a repository's paths")
+        if not self._repositories.is_member(place, place.id):
+            why = f"{visible(place.worktree)} says it is a worktree of a repository that does not know it"
+            raise No(Code.SCOPE_DENIED, f"{why}: git worktree repair, or ask from another")
+        return place, base
+
+    async def _claims(self, place: Place, base: str, texts: tuple[str, ...]) -> tuple[Claim, ...]:
+        try:
+            return await self._ground.claims(place, base, texts)
+        except BadClaim as error:
+            raise No(Code.BAD_MESSAGE, str(error)) from None
+
+    def _territory(self, session: Session, directory: str) -> Territory:
+        return self._supervisor.world.territory(self.key_of(self._place(session, directory)[0]))
+
+    def _of(self, lease: str) -> str:
+        """The territory that a lease is in, or was. Raises No."""
+        for key, territory in self._supervisor.world.territories.items():
+            if territory.lease(lease) is not None or lease in territory.ended:
+                return key
+        raise No(Code.TARGET_ENDED, f"no lease {visible(lease)[:64]!r} is known: bus leases shows all")
+
+    def _living(self, name: str) -> Agent:
+        agents = self._supervisor.world.registry.agents
+        found = agents.get(name)
+        if found is None or found.gone:
+            close = nearest(name, agents) if found is None else []
+            hint = f"did you mean {' or '.join(close)}?" if close else "name an agent that is here, see bus agents"
+            raise No(Code.UNKNOWN_TARGET, f"no agent {visible(name)[:64]!r} is here: {hint}")
+        return found
+
+    def _now(self) -> Now:
+        clock = self._supervisor.clock
+        return Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), self._supervisor.world.seq + 1)
+
+    async def _ask(self, key: str, make: Callable[[str], TerritoryCommand]) -> Any:
+        return await self._supervisor.ask(key, make)
+
+
+def _is_bound(agent: Agent) -> bool:
+    """Something proves when it is gone: its own process, or its connections."""
+    return agent.process is not None or bool(agent.session)

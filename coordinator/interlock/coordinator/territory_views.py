@@ -1,0 +1,145 @@
+"""A territory as people and programs are shown it: the map document, and one lease of it. Reads committed state only."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from interlock.protocol.claim import Claim
+from interlock.protocol.envelope import wire_time
+from interlock.protocol.identity import Identity
+from interlock.protocol.lease import Lease
+from interlock.protocol.limits import BEHIND_TOLD_MAX, MAP_LEASES_MAX
+from interlock.protocol.outcome import Now
+from interlock.protocol.territory_draft import texts
+from interlock.protocol.territory_overlap import blockers
+from interlock.protocol.territory_state import Stats, Territory
+
+HOT_MS = 3_600_000  # what was waited for longer ago is hot no more
+HOT_SHOWN = 16
+
+
+def map_of(territory: Territory, repository: str, seq: int, now: Now, within: tuple[Claim, ...] = ()) -> dict[str, Any]:
+    """The map document.
+
+    Args:
+        repository: its main worktree. seq: of the last event. within: only what overlaps one of these; none: all.
+    """
+    held = territory.held.overlapping(within) if within else list(islice(territory.held.values(), MAP_LEASES_MAX))
+    waiting = territory.waiting.overlapping(within) if within else list(territory.waiting.values())
+    queue = [_waiting(territory, lease, at, now) for at, lease in enumerate(waiting[:MAP_LEASES_MAX], start=1)]
+    in_the_way = Counter(each["lease"] for row in queue for each in row["behind"])
+    shown = [{**lease_view(lease, now), "waiting": in_the_way[lease.id]} for lease in held[:MAP_LEASES_MAX]]
+    total = len(held) if within else len(territory.held)
+    return {
+        "territory": territory.key,
+        "repository": repository,
+        "at": wire_time(now.at_ms),
+        "seq": seq,
+        "leases": shown,
+        "more": total - len(shown),
+        "waiting": queue,
+        "hot": hot_of(territory, now.at_ms),
+        "depth": len(territory.waiting),
+        "stats": stats_of(territory.stats),
+    }
+
+
+def lease_view(lease: Lease, now: Now) -> dict[str, Any]:
+    """One lease, in force or waiting, as `bus leases --json` shows it."""
+    left_ms = max(0, lease.until.left_ms(now)) if lease.until is not None else None
+    state = "waiting" if not lease.fence else "draining" if lease.ending else "held"
+    view: dict[str, Any] = {
+        "lease": lease.id,
+        "agent": lease.agent,
+        "claims": list(texts(lease.claims)),
+        "fence": lease.fence,
+        "shared": lease.shared,
+        "purpose": lease.purpose,
+        "state": state,
+        "since": wire_time(lease.since_ms or lease.asked_ms),
+        "since_ms": lease.since_ms or lease.asked_ms,
+        "expires_at": wire_time(lease.until_ms) if lease.until_ms else None,
+        "left_s": left_ms // 1000 if left_ms is not None else None,
+        "ttl_s": lease.ttl_ms // 1000,
+        "bound_to": _bound_to(lease.process, lease.with_agent),
+        "worktree": lease.worktree,
+        "parent": lease.parent,
+        "ranges": [
+            {"pattern": each.pattern, "first": each.first, "last": each.last, "blob": each.blob}
+            for each in lease.claims
+        ],
+    }
+    if lease.key:
+        view["name"] = lease.key
+    if lease.launches:
+        view["launches"] = list(lease.launches)
+    return view
+
+
+def hot_of(territory: Territory, now_ms: int) -> list[dict[str, Any]]:
+    """What was waited for most in the last hour, the most first."""
+    waits_now = Counter(claim.pattern for lease in territory.waiting.values() for claim in lease.claims)
+    found = [
+        {"pattern": pattern, "waits": count, "waiting_now": waits_now[pattern]}
+        for pattern, times in territory.hot.items()
+        if (count := sum(at_ms > now_ms - HOT_MS for at_ms in times))
+    ]
+    return sorted(found, key=lambda each: (-each["waits"], each["pattern"]))[:HOT_SHOWN]
+
+
+def stats_of(stats: Stats) -> dict[str, Any]:
+    """The counts, as `bus stats` shows them."""
+    waits = sorted(stats.waits_ms)
+    return {
+        "acquired": stats.acquired,
+        "queued": stats.queued,
+        "renewed": stats.renewed,
+        "expired": stats.expired,
+        "released": stats.released,
+        "lost": stats.lost,
+        "given_up": stats.given_up,
+        "wait_p50_ms": _quantile(waits, 0.5),
+        "wait_p95_ms": _quantile(waits, 0.95),
+        "commits": stats.commits,
+        "pairs_checked": stats.pairs,
+        "pairs_conflicting": stats.conflicting,
+        "residual_conflict_rate": stats.conflicting / stats.pairs if stats.pairs else None,
+        "verified": {"ok": stats.verified_ok, "failed": stats.verified_failed},
+        "violations": stats.violations,
+    }
+
+
+def page_of(territory: Territory, agent: str, after: str, most: int) -> Iterator[Lease]:
+    """The next leases, in force first, by arrival. Args: agent: only that one's; "" for all. after: the last one shown."""
+    all_ = (lease for leases in (territory.held, territory.waiting) for lease in leases.values())
+    mine = (lease for lease in all_ if agent in {"", lease.agent})
+    if after:
+        for lease in mine:
+            if lease.id == after:
+                break
+    return islice(mine, most)
+
+
+# --- straight helpers ---------------------------------------------------------------------
+def _waiting(territory: Territory, lease: Lease, position: int, now: Now) -> dict[str, Any]:
+    return {
+        "lease": lease.id,
+        "agent": lease.agent,
+        "claims": list(texts(lease.claims)),
+        "purpose": lease.purpose,
+        "position": position,
+        "waiting_s": max(0, now.at_ms - lease.asked_ms) // 1000,
+        "behind": [
+            {"lease": each.id, "agent": each.agent, "claims": list(texts(each.claims))}
+            for each in blockers(territory, lease, BEHIND_TOLD_MAX)
+        ],
+    }
+
+
+def _bound_to(process: Identity | None, with_agent: bool) -> str:
+    return f"process {process.pid}" if process is not None else "its agent" if with_agent else ""
+
+
+def _quantile(sorted_ms: list[int], part: float) -> int:
+    return sorted_ms[min(len(sorted_ms) - 1, int(len(sorted_ms) * part))] if sorted_ms else 0
