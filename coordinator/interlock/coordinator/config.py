@@ -7,8 +7,9 @@ import msgspec
 from interlock.coordinator.declarations import Declarations
 from interlock.coordinator.toml_values import ConfigError, parse_toml
 from interlock.protocol.definition import Definition, Kind
-from interlock.protocol.limits import RESOURCES_DECLARED_MAX
-from interlock.protocol.names import nearest, why_not_agent
+from interlock.protocol.glob import BadPattern, Pattern
+from interlock.protocol.limits import LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN, RESOURCES_DECLARED_MAX
+from interlock.protocol.names import is_repository_id, nearest, why_not_agent
 
 RESOURCE_CONTROL = "resource.control"  # to set policies, and to grant by them
 CAPABILITIES = (RESOURCE_CONTROL,)
@@ -26,6 +27,22 @@ _BUS_TIMES = {
     "revoke_grace": 5_000,
     "keep": 30 * 86_400_000,
 }
+
+
+class TerritorySettings(msgspec.Struct, frozen=True):
+    """What a repository's `[territory]` says.
+
+    Args:
+        exclude: patterns of paths that need no lease, such as `"dist/**"`.
+        mode: `"advisory"` warns, `"hard_fail"` refuses a commit without a lease; for hooks that say no other.
+        repository_id: names the territory, so that further clones can have the same; "" is this clone's own.
+        ttl: how long a lease lasts after each renewal (ms), where nobody says; 0 is 2 minutes.
+    """
+
+    exclude: tuple[str, ...] = ()
+    mode: str = ""
+    repository_id: str = ""
+    ttl: int = 0
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -69,6 +86,7 @@ class Config(msgspec.Struct, frozen=True):
     builds: tuple[tuple[str, ...], ...] = ()  # words that a build begins with, beside those that profiles.py knows
     repository_builds: dict[str, tuple[tuple[str, ...], ...]] = {}  # repository id → what its trusted file adds
     allowed: dict[str, frozenset[str]] = {}  # agent → its capabilities
+    territory: TerritorySettings = TerritorySettings()  # of a repository's own file
 
     def definition(self, key: str, known: Definition | None = None) -> Definition:
         """The definition of a declared resource; an undeclared key is a plain lock with this bus's times.
@@ -113,6 +131,28 @@ def _allowed(reader: Declarations, table: dict[str, Any]) -> dict[str, frozenset
     return found
 
 
+def _territory(reader: Declarations, table: dict[str, Any]) -> TerritorySettings:
+    """What `[territory]` says."""
+    where = "territory"
+    reader.known(table, {"exclude", "mode", "repository_id", "ttl"}, where)
+    exclude = tuple(reader.strings(table, "exclude", where))
+    for pattern in exclude:
+        try:
+            Pattern.parse(pattern)
+        except BadPattern as error:
+            reader.fail(f"exclude: {error}", where, "exclude")
+    mode = table.get("mode", "")
+    if mode not in ("", "advisory", "hard_fail"):
+        reader.fail(f'mode = {mode!r} is unknown: "advisory" or "hard_fail"', where, "mode")
+    name = reader.string(table, "repository_id", where)
+    if name and not is_repository_id(name):
+        reader.fail(f"repository_id = {name!r} is no id: letters, digits, '_' and '-'", where, "repository_id")
+    ttl = reader.duration(table, "ttl", where, 0)
+    if ttl and not LEASE_TTL_MS_MIN <= ttl <= LEASE_TTL_MS_MAX:
+        reader.fail("ttl of a lease is 10s to 24h", where, "ttl")
+    return TerritorySettings(exclude, str(mode), name, ttl)
+
+
 def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """Read a `bus.toml`.
 
@@ -125,7 +165,7 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
     """
     table = parse_toml(text, file)
     reader = Declarations(text, file)
-    reader.known(table, {"bus", "resources", "agents", "profiles"}, "")
+    reader.known(table, {"bus", "resources", "agents", "profiles", "territory"}, "")
     for of_home in ("bus", "agents"):
         if home is not None and of_home in table:
             reader.fail("settings of the bus stand in its home's bus.toml only: take this table out", of_home, "")
@@ -162,4 +202,7 @@ def parse_config(text: str, file: str, home: Config | None = None) -> Config:
         )
         reader.different_ports(name, resources[f"machine/{name}"], ports)
     builds = reader.builds(reader.table(table, "profiles", ""))
-    return msgspec.structs.replace(config, resources=resources, state_files=state_files, builds=builds)
+    territory = _territory(reader, reader.table(table, "territory", ""))
+    return msgspec.structs.replace(
+        config, resources=resources, state_files=state_files, builds=builds, territory=territory
+    )

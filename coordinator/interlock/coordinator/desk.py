@@ -13,6 +13,7 @@ from interlock.coordinator.board import Board
 from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.forgetting import forget
 from interlock.coordinator.gate_desk import GateDesk
+from interlock.coordinator.ground import Ground, NoGround
 from interlock.coordinator.identify import Found, identify
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.joining import Joining
@@ -23,9 +24,10 @@ from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.store import Copy
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
+from interlock.coordinator.territories import Territories
 from interlock.coordinator.tickets import Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
-from interlock.protocol import control, gate_questions
+from interlock.protocol import control, gate_questions, territory_questions
 from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
@@ -52,10 +54,12 @@ class Desk:
 
     def __init__(
         self, supervisor: Supervisor, version: str, home: str, go_down: Callable[[bool], None],
-        repositories: Repositories | None = None,
+        repositories: Repositories | None = None, ground: Ground | None = None,
     ) -> None:  # fmt: skip
         self._supervisor = supervisor
-        self.names = Names(supervisor, repositories or Repositories(NoRepositories(), supervisor.config))
+        repositories = repositories or Repositories(NoRepositories(), supervisor.config)
+        self.names = Names(supervisor, repositories)
+        self.territories = Territories(supervisor, repositories, ground or NoGround())
         self.tickets = Tickets(supervisor, self.names)
         self._version = version
         self._home = home
@@ -166,6 +170,14 @@ class Desk:
                 say(self.gate.commands())
             case gate_questions.RecoverLaunch():
                 return self._when_known(say, self.gate.recover(session, question))
+            case territory_questions.AskTerritory():
+                return self._when_known(say, self.territories.map(session, question))
+            case territory_questions.AskLeases(mine=False):
+                say(self.territories.leases(session, question))
+            case territory_questions.TakeLease():
+                return self._when_known(say, self.territories.revoke(session, question))
+            case territory_questions.GiveLease():
+                return self._when_known(say, self.territories.give(session, question))
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
             case control.ForgetRepository(repository):
@@ -194,6 +206,12 @@ class Desk:
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
                 say(self.tickets.check(session, resource))
+            case territory_questions.AskLeases():
+                say(self.territories.leases(session, question))
+            case territory_questions.TellCommit():
+                return self._when_known(say, self.territories.commit(session, question))
+            case territory_questions.TellVerified():
+                return self._when_known(say, self.territories.verified(session, question))
             case gate_questions.AskCover():
                 say(self.admission.cover(session, question))
             case gate_questions.AdmitLaunch():
@@ -304,6 +322,8 @@ def _is_a_persons(question: Control) -> bool:
     """It takes from others, or is done to the bus itself: who writes to a folder may be anybody, in any sandbox."""
     match question:
         case control.GoDown() | control.RevokeHold() | control.ForgetRepository() | control.BackUp():
+            return True
+        case territory_questions.TakeLease() | territory_questions.GiveLease():
             return True
         case control.RecoverResource(code=code) | gate_questions.RecoverLaunch(code=code):
             return bool(code)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.coordinator.config import Config, parse_config
+from interlock.coordinator.config import Config, TerritorySettings, parse_config
 from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.definition import Definition
 from interlock.protocol.limits import CONFIG_LINE_DOTS_MAX
@@ -103,6 +103,7 @@ class _Repository:
         self.resources: dict[str, Definition] = {}
         self.state_files: dict[str, str] = {}
         self.builds: tuple[tuple[str, ...], ...] = ()
+        self.territory = TerritorySettings()
         self.why = ""
 
 
@@ -167,6 +168,11 @@ class Repositories:
             self._home, resources=resources, state_files=state_files, suspended=suspended, repository_builds=builds
         )
 
+    def territory_id(self, repository: str) -> str:
+        """What a trusted file calls its repository's territory, for other clones to have the same; "": nothing."""
+        known = self._known.get(repository)
+        return known.territory.repository_id if known is not None else ""
+
     def main_of(self, repository: str) -> str:
         """The main worktree of a trusted repository, "" of another."""
         known = self._known.get(repository)
@@ -199,6 +205,7 @@ class Repositories:
     def _read(self, known: _Repository) -> None:
         file, id_ = known.trusted.file, known.trusted.id
         known.stamp, known.resources, known.state_files, known.builds = self.files.stamp(file), {}, {}, ()
+        known.territory = TerritorySettings()
         try:
             data = self.files.read(file)
             if digest(data) != known.trusted.sha256:
@@ -206,7 +213,7 @@ class Repositories:
                 return
             found = read(data, file, id_, self._home)
             known.resources, known.state_files, known.why = found.resources, found.state_files, ""
-            known.builds = found.builds
+            known.builds, known.territory = found.builds, found.territory
         except FileNotFoundError:
             known.why = f"{visible(file)}, which is gone: a person puts it back, or runs bus forget"
         except ConfigError as error:

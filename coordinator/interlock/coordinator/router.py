@@ -29,6 +29,7 @@ from interlock.protocol.definition import Kind
 from interlock.protocol.envelope import Envelope, read_wire_time
 from interlock.protocol.grammar import BadText
 from interlock.protocol.inbox import Post
+from interlock.protocol.lease_messages import ToTerritory
 from interlock.protocol.limits import RESOURCES_LIVE_MAX
 from interlock.protocol.messages import (
     Cancel,
@@ -188,6 +189,9 @@ class Router:
         if isinstance(message, Status):
             self._supervisor.say(session, message_id, self._desk.board.status_text(session, message.resource))
             return None
+        if isinstance(message, ToTerritory):
+            item = Item(message, message_id, sender, digest, len(content))
+            return self._desk.territories.hear(session, message, item, self._deliver)
         if isinstance(message, Grant) and session.claimed:
             raise No(Code.CAPABILITY_DENIED, "a file cannot carry GRANT, for it only says whose it is: use bus send")
         if isinstance(message, Grant):

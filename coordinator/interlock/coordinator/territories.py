@@ -1,6 +1,6 @@
 """Territories: what agents say of leases, put to the machine of the repository that is meant; and what is shown of it.
 
-    a directory ──▶ its repository ──▶ `territory/<id>`        paths, as they are called ──▶ as they lie in the repository
+    a directory ──▶ its repository ──▶ `territory/<id>`      paths, as they are called ──▶ as the repository has them
 
 Worktrees of a clone have one territory. A second clone has one of its own, unless a trusted file's `repository_id` says
 otherwise.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -88,6 +88,7 @@ class Territories:
             No: it names no repository, no path of it, no lease, or no agent.
         """
         agent = self._supervisor.world.registry.agents[item.sender]
+        command: TerritoryCommand
         match message:
             case AskLease():
                 key, command = await self._acquire(session, message, item.id, agent)
@@ -200,7 +201,7 @@ class Territories:
     def key_of(self, place: Place) -> str:
         """The territory of a repository."""
         self._repositories.refresh(place.id)
-        return TERRITORY + (self._repositories.territory_id(place) or place.id)
+        return TERRITORY + (self._repositories.territory_id(place.id) or place.id)
 
     # --- straight helpers -------------------------------------------------------------------------
     def _place(self, session: Session, said: str) -> tuple[Place, str]:
@@ -248,7 +249,7 @@ class Territories:
         clock = self._supervisor.clock
         return Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), self._supervisor.world.seq + 1)
 
-    async def _ask(self, key: str, make: Callable[[str], TerritoryCommand]) -> Any:
+    async def _ask(self, key: str, make: Callable[[str], TerritoryCommand]) -> FromBus:
         return await self._supervisor.ask(key, make)
 
 

@@ -1,4 +1,4 @@
-"""A territory as people and programs are shown it: the map document, and one lease of it. Reads committed state only."""
+"""A territory as people and programs are shown it: the map, and one lease of it. Reads committed state only."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -80,12 +80,12 @@ def lease_view(lease: Lease, now: Now) -> dict[str, Any]:
 def hot_of(territory: Territory, now_ms: int) -> list[dict[str, Any]]:
     """What was waited for most in the last hour, the most first."""
     waits_now = Counter(claim.pattern for lease in territory.waiting.values() for claim in lease.claims)
-    found = [
+    found: list[dict[str, Any]] = [
         {"pattern": pattern, "waits": count, "waiting_now": waits_now[pattern]}
         for pattern, times in territory.hot.items()
         if (count := sum(at_ms > now_ms - HOT_MS for at_ms in times))
     ]
-    return sorted(found, key=lambda each: (-each["waits"], each["pattern"]))[:HOT_SHOWN]
+    return sorted(found, key=lambda each: (-int(each["waits"]), each["pattern"]))[:HOT_SHOWN]
 
 
 def stats_of(stats: Stats) -> dict[str, Any]:
@@ -111,7 +111,10 @@ def stats_of(stats: Stats) -> dict[str, Any]:
 
 
 def page_of(territory: Territory, agent: str, after: str, most: int) -> Iterator[Lease]:
-    """The next leases, in force first, by arrival. Args: agent: only that one's; "" for all. after: the last one shown."""
+    """The next leases, in force first, by arrival.
+
+    Args: agent: only that one's; "" for all. after: the last one shown.
+    """
     all_ = (lease for leases in (territory.held, territory.waiting) for lease in leases.values())
     mine = (lease for lease in all_ if agent in {"", lease.agent})
     if after:

@@ -1,8 +1,8 @@
 """A lease: who may change which part of a repository, until when. It waits as long as it has no fence."""
 
 import msgspec
-from interlock.protocol.claim import Claim
 
+from interlock.protocol.claim import Claim
 from interlock.protocol.identity import Identity
 from interlock.protocol.limits import LEASE_TTL_MS
 from interlock.protocol.outcome import Deadline

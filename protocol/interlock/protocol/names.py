@@ -78,6 +78,11 @@ def _why_not_resource(resource: str) -> str | None:
             return f"{resource!r} is no resource key: machine/<name> or repository/<id>/<name>"
 
 
+def is_repository_id(text: str) -> bool:
+    """1 to 128 letters, digits, '_' or '-'."""
+    return _REPOSITORY.fullmatch(text) is not None
+
+
 def short_name(key: str) -> str:
     """The last part of a key: what people call the resource."""
     return key.rpartition("/")[2]

@@ -10,7 +10,6 @@ from itertools import islice
 
 from interlock.protocol.answers import one_line
 from interlock.protocol.codes import Code
-from interlock.protocol.grammar import quote
 from interlock.protocol.limits import TICKETS_TOLD_MAX
 from interlock.protocol.messages import Grant, Queued, Request, Revoked, Text
 from interlock.protocol.resource_commands import Govern, Mail
@@ -20,6 +19,7 @@ from interlock.protocol.resource_giving import who_has
 from interlock.protocol.resource_handover import cancel_ticket, serve
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, find_ticket
 from interlock.protocol.resource_waiting import end_hold
+from interlock.protocol.words import quote
 
 REASON_SHOWN = 200  # characters of what it is for, in a line among others; bus status has all of it
 

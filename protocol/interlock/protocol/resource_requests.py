@@ -5,7 +5,6 @@ import msgspec
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Kind
 from interlock.protocol.durations import format_age
-from interlock.protocol.grammar import quote
 from interlock.protocol.limits import QUEUE_TICKETS_MAX
 from interlock.protocol.messages import (
     Cancel,
@@ -44,6 +43,7 @@ from interlock.protocol.resource_state import (
 from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
 from interlock.protocol.resource_waiting import heard, keep_reserved, release_hold
 from interlock.protocol.visible import visible
+from interlock.protocol.words import quote
 
 
 def request(draft: Draft, mail: Mail, body: Request) -> None:

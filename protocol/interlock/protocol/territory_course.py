@@ -4,8 +4,8 @@ Every way to end one is here, so that none of them can forget to wake who waits.
 """
 
 import msgspec
-from interlock.protocol.claim import Claim
 
+from interlock.protocol.claim import Claim
 from interlock.protocol.durations import format_duration
 from interlock.protocol.lease import Lease
 from interlock.protocol.lease_messages import LeaseEnded

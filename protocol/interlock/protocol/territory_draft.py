@@ -1,7 +1,6 @@
 """A draft: a decision about a territory while it is being made. It holds the state that is to be, and what follows."""
 
 from interlock.protocol.claim import Claim, claim_text, claims_overlap
-
 from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_age, format_duration
 from interlock.protocol.lease import Lease

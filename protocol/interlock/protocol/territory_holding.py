@@ -1,8 +1,8 @@
 """What a holder does with its lease: keeps it, gives it back, on, or a part of it away, runs commands under it."""
 
 import msgspec
-from interlock.protocol.claim import claim_covers
 
+from interlock.protocol.claim import claim_covers
 from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_duration
 from interlock.protocol.lease import Lease
