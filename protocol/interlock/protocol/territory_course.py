@@ -32,13 +32,18 @@ def expire_due(draft: Draft) -> None:
             end(draft, lease, How(lease.ending), lease.why)
         else:
             why = f"not renewed for {format_duration(lease.ttl_ms)}"
-            end(draft, lease, How.EXPIRED, why)
             _tell_end(draft, lease, How.EXPIRED, why)
+            end(draft, lease, How.EXPIRED, why)
     for lease in draft.state.waiting.due(draft.now, EXPIRED_A_STEP):
-        if lease.id in draft.state.waiting:  # what has ended may have been in its way alone
+        assert lease.until is not None
+        if lease.id not in draft.state.waiting:
+            continue  # what has ended just now was in its way alone
+        if lease.until.was_slept_through(draft.now, LATE_MS):
+            keep(draft, lease, "its time was slept through")
+        else:
             why = "its turn did not come in time"
-            give_up(draft, lease, why)
             _tell_end(draft, lease, How.GIVEN_UP, why)
+            give_up(draft, lease, why)
 
 
 def begin(draft: Draft, lease: Lease) -> Lease:
@@ -59,6 +64,9 @@ def keep(draft: Draft, lease: Lease, why: str = "", ttl_ms: int = 0) -> None:
     """Its time begins anew. Args: ttl_ms: and is another from now on. why: where the bus itself keeps it."""
     lease = replace(lease, ttl_ms=ttl_ms or lease.ttl_ms)
     until, until_ms = _until(draft, lease)
+    if not lease.fence:
+        wait_ms = lease.until_ms - lease.asked_ms
+        until, until_ms = after(draft.now, wait_ms), draft.now.at_ms + wait_ms
     draft.event(LeaseKept(lease.agent, lease.id, until, until_ms, lease.ttl_ms, why))
 
 

@@ -38,12 +38,15 @@ def evolve(territory: Territory, event: TerritoryEvent) -> Territory:
             waiting = territory.waiting.put(lease)
             return replace(territory, waiting=waiting, stats=replace(stats, queued=stats.queued + 1))
         case LeaseBegan(_, lease, waited_ms):
-            waits = (*stats.waits_ms, waited_ms)[-WAITS_KEPT:] if waited_ms else stats.waits_ms
+            waited = (*stats.waits_ms, waited_ms)[-WAITS_KEPT:] if waited_ms else stats.waits_ms
             return replace(
                 territory, held=territory.held.put(lease), waiting=territory.waiting.without(lease.id),
-                stats=replace(stats, acquired=stats.acquired + 1, waits_ms=waits),
+                stats=replace(stats, acquired=stats.acquired + 1, waits_ms=waited),
             )  # fmt: skip
         case LeaseKept(_, id_, until, until_ms, ttl_ms):
+            if id_ in territory.waiting:
+                waits = replace(territory.waiting[id_], until=until, until_ms=until_ms)
+                return replace(territory, waiting=territory.waiting.put(waits))
             lease = replace(territory.held[id_], until=until, until_ms=until_ms, ttl_ms=ttl_ms)
             return replace(territory, held=territory.held.put(lease), stats=replace(stats, renewed=stats.renewed + 1))
         case LeaseDrains(_, id_, how, why):

@@ -146,11 +146,11 @@ def revoke(draft: Draft, asked: RevokeLease) -> None:
         draft.refuse(asked.sender, Code.TARGET_ENDED, why_over(draft, asked.lease))
         return
     why = f"revoked by {asked.sender} ({asked.because})"
+    draft.tell(lease, LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.REVOKED, why, lease.fence))
     if lease.fence:
         end(draft, lease, How.REVOKED, why)
     else:
         give_up(draft, lease, why)
-    draft.tell(lease, LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.REVOKED, why, lease.fence))
     draft.answer(
         asked.sender, LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.REVOKED, f"from {lease.agent}")
     )

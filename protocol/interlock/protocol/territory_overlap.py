@@ -73,7 +73,7 @@ def _against(territory: Territory, lease: Lease) -> Iterator[Lease]:
 
 
 def _are_in_conflict(territory: Territory, one: Lease, other: Lease) -> bool:
-    if one.agent == other.agent or (one.shared and other.shared):
+    if one.id == other.id or one.agent == other.agent or (one.shared and other.shared):
         return False
     return not (_descends(territory, one, other.id) or _descends(territory, other, one.id))
 
