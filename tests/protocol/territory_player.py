@@ -67,10 +67,7 @@ class Player:
 
     def _play(self, line: str) -> None:
         words = line.split()
-        if words[1:] == ["passes"]:
-            self.mono_ms += parse_duration(words[0]) or 0
-            self._tell(Tick())
-        elif words[1:] == ["of", "sleep"]:
+        if words[1:] == ["passes"] or words[1:] == ["of", "sleep"]:
             self.mono_ms += parse_duration(words[0]) or 0
             self._tell(Tick())
         elif words == ["reboot"]:
@@ -99,7 +96,7 @@ class Player:
             case "returns":
                 return Return(who, id_, plain[0])
             case "transfers":
-                return Transfer(who, id_, plain[0], plain[1], 1, person=who == "person")
+                return Transfer(who, id_, plain[0], plain[1], 1, because="why" if who == "person" else "")
             case "splits":
                 return Split(who, id_, plain[0], plain[1], 1, tuple(map(parse_claim, plain[2:])), ttl_ms)
             case "revokes":
@@ -136,6 +133,6 @@ class Player:
 
 
 def type_of_events() -> Any:
-    from interlock.protocol.territory_events import TerritoryEvent  # noqa: PLC0415 - a union, not a class
+    from interlock.protocol.territory_events import TerritoryEvent
 
     return TerritoryEvent

@@ -1,5 +1,7 @@
 """The territory machine, as a table: what is said, who is told, what the state is then."""
 
+# ruff: noqa: E501 - a table is read across, one row a rule
+
 from typing import NamedTuple
 
 import pytest
@@ -28,7 +30,7 @@ FIRST_COME = [
     Row("… and who comes after it waits behind it, shared or not", f"{ANN} shared; {BOB}", "cyd acquires src/a.py shared wait=1m", "LEASE QUEUED L3 src/a.py - bob waits for src/a.py", "", "ann L1 src/** shared; (bob L2 src/a.py); (cyd L3 src/a.py shared)"),
     Row("who is given back to is who came first", f"{ANN}; {BOB}; cyd acquires src/a.py wait=5m", "ann returns L1", "LEASE RETURNED L1", "bob< LEASED L2", "bob L2 src/a.py; (cyd L3 src/a.py)"),
     Row("all that overlaps nothing any more is served at once", f"{ANN}; {BOB}; cyd acquires src/b.py wait=5m", "ann returns L1", "LEASE RETURNED", "bob< LEASED L2, cyd< LEASED L3", "bob L2 src/a.py; cyd L3 src/b.py"),
-    Row("who gives up stands in nobody's way", f"ann acquires a; bob acquires a b wait=5m; cyd acquires b wait=5m", "bob returns L2", "LEASE ENDED L2", "cyd< LEASED L3", "ann L1 a; cyd L3 b"),
+    Row("who gives up stands in nobody's way", "ann acquires a; bob acquires a b wait=5m; cyd acquires b wait=5m", "bob returns L2", "LEASE ENDED L2", "cyd< LEASED L3", "ann L1 a; cyd L3 b"),
     Row("all claims or none", "ann acquires a", "bob acquires b a", "REFUSED OVERLAP", "", "ann L1 a"),
     Row("lines of one file apart", "ann acquires a.py:1-9", "bob acquires a.py:10-20", "LEASED L2", "", "ann L1 a.py:1-9; bob L2 a.py:10-20"),
     Row("… a line in common", "ann acquires a.py:1-9", "bob acquires a.py:9-20", "REFUSED OVERLAP", "", "ann L1 a.py:1-9"),

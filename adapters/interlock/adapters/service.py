@@ -36,6 +36,7 @@ from interlock.adapters.state_files import StateFiles
 from interlock.adapters.state_folder import StateFolder
 from interlock.adapters.stream_session import Doorkeeper
 from interlock.adapters.system_clock import SystemClock
+from interlock.adapters.territory.ground import DiskGround
 from interlock.adapters.tokens import LocalTokens
 from interlock.adapters.trust import LocalRepositories
 from interlock.adapters.unix_socket import CannotListen, UnixDoor
@@ -208,8 +209,9 @@ class Service:
         supervisor.authority = Authority(lambda: supervisor.config, LocalTokens(self._home))
         states.attach(supervisor)
         desk = Desk(
-            supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor), self._repositories
-        )
+            supervisor, version("interlock"), str(self._home.root), self._go_down(supervisor), self._repositories,
+            DiskGround(),
+        )  # fmt: skip
         router = Router(supervisor, desk)
         desk.copy = partial(SqliteCopy, self._home)
         self._door = Doorkeeper(supervisor, router, desk, partial(self._on_connect, supervisor))

@@ -61,6 +61,7 @@ from interlock.protocol.visible import visible
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
+NO_REASON = "say why: its owner reads it, and the log keeps it"
 Deliver = Callable[[Session, str, Item], None]
 CAUSES = frozenset(
     {"no_lease", "expired_before_commit", "held_by_other", "outside_range", "released_early", "unknown_agent"}
@@ -183,18 +184,20 @@ class Territories:
         """A person takes a lease back."""
         because = one_line(question.because, PURPOSE_CHARACTERS_MAX)
         if not because:
-            return Refused(Code.BAD_MESSAGE, "say why: its owner reads it, and the log keeps it")
+            return Refused(Code.BAD_MESSAGE, NO_REASON)
         sender = one_line(question.by) or session.agent or "a person"
         return await self._ask(self._of(question.lease), lambda id_: RevokeLease(sender, id_, question.lease, because))
 
     async def give(self, session: Session, question: questions.GiveLease) -> FromBus:
         """A person gives a lease to another agent."""
-        heir = self._living(question.agent)
+        heir, because = self._living(question.agent), one_line(question.because, PURPOSE_CHARACTERS_MAX)
+        if not because:
+            return Refused(Code.BAD_MESSAGE, NO_REASON)
         sender = one_line(question.by) or session.agent or "a person"
         return await self._ask(
             self._of(question.lease),
             lambda id_: Transfer(
-                sender, id_, question.lease, heir.name, heir.incarnation, _is_bound(heir), person=True
+                sender, id_, question.lease, heir.name, heir.incarnation, _is_bound(heir), because=because
             ),
         )
 

@@ -103,6 +103,7 @@ LEASES_ENDED_KEPT = 1_024  # to say when and why each was lost
 LEASE_NAME_CHARACTERS_MAX = 128  # an agent's own name for a lease
 LEASE_WAIT_MS_MAX = 24 * 3_600_000  # in the queue
 LEASES_A_PAGE = 256  # some 200 KB in one answer
+LEASED_FILE_BYTES_MAX = 8 * 1024 * 1024  # of which lines are claimed: a larger one's are kept as numbers alone
 MAP_LEASES_MAX = 1_024  # that a map shows; more is no map that anybody reads, and the rest is counted
 TERRITORIES_MAX = 1_024  # repositories: each is one of this machine
 BEHIND_TOLD_MAX = 8  # leases in the way that are named; the others are counted up to …

@@ -1,8 +1,8 @@
 """What a territory can be told. Agents' names and incarnations are established by the door, and claims by the disk."""
 
 import msgspec
-from interlock.protocol.claim import Claim
 
+from interlock.protocol.claim import Claim
 from interlock.protocol.identity import Identity
 from interlock.protocol.resource_commands import AgentGone, LaunchGone, Sync, Tick
 
@@ -53,7 +53,7 @@ class Transfer(msgspec.Struct, frozen=True):
 
     Args:
         to, incarnation: whose. with_agent: that one's own process says when it is gone.
-        person: a person says so of another's lease.
+        because: a person says so of another's lease, and why; "": its holder does.
     """
 
     sender: str
@@ -62,7 +62,7 @@ class Transfer(msgspec.Struct, frozen=True):
     to: str
     incarnation: int
     with_agent: bool = False
-    person: bool = False
+    because: str = ""
 
 
 class Split(msgspec.Struct, frozen=True):

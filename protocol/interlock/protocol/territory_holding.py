@@ -67,9 +67,9 @@ def give_back(draft: Draft, asked: Return) -> None:
 
 def transfer(draft: Draft, asked: Transfer) -> None:
     """It is another agent's from now on, under a new fence."""
-    lease = draft.state.held.get(asked.lease) if asked.person else mine(draft, asked.sender, asked.lease)
+    lease = draft.state.held.get(asked.lease) if asked.because else mine(draft, asked.sender, asked.lease)
     if lease is None:
-        if asked.person:
+        if asked.because:
             draft.refuse(asked.sender, Code.TARGET_ENDED, why_over(draft, asked.lease))
         return
     if not lease.fence or lease.ending:
@@ -91,7 +91,8 @@ def transfer(draft: Draft, asked: Transfer) -> None:
     draft.event(LeaseMoved(new.agent, new, lease.agent, draft.now.at_ms))
     draft.withdraw(lease)
     draft.tell(new, leased(draft, new, f"from {lease.agent}"))
-    gone = LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.TRANSFERRED, f"to {new.agent}", lease.fence)
+    why = f"to {new.agent}" + (f", by {asked.sender} ({asked.because})" if asked.because else "")
+    gone = LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.TRANSFERRED, why, lease.fence)
     if asked.sender != lease.agent:
         draft.tell(lease, gone)
     draft.answer(asked.sender, gone)

@@ -54,10 +54,11 @@ class TakeLease(msgspec.Struct, frozen=True, tag="REVOKE_LEASE"):
 
 
 class GiveLease(msgspec.Struct, frozen=True, tag="TRANSFER_LEASE"):
-    """A person gives a lease to another agent, whoever has it now. Args: by: who says so."""
+    """A person gives a lease to another agent, whoever has it now. Args: because, by: as of TakeLease."""
 
     lease: str
     agent: str
+    because: str
     by: str = ""
 
 

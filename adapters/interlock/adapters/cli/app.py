@@ -30,6 +30,8 @@ OTHERS = {
     "cancel": "Leave a queue.",
     "handover": "Give it to the agent that is next.",
     "restart": "Restart the server you hold.",
+    "lease": "Claim paths of this repository: acquire, renew, release, transfer, split.",
+    "leases": "Who has which paths of this repository.",
     "ps": "Commands under way, and their processes.",
     "policy": "Who decides who is next, and whose commands need it.",
     "grant": "Grant a ticket, as its resource's controller.",

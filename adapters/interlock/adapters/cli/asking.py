@@ -47,11 +47,16 @@ def say_to_coordinator(kind: str, **fields: Any) -> int:
         return int(frame.get("exit", 0))
 
 
+def current_directory() -> str:
+    """Raises Failure 64 where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        raise Failure(64, "the current directory is gone: cd into one that exists") from None
+
+
 def here() -> str:
     """The git top of the current directory, as the bus compares it; "-" outside of any worktree."""
     from interlock.adapters.worktrees import git_top
 
-    try:
-        return git_top(os.getcwd()) or "-"
-    except OSError:
-        raise Failure(64, "the current directory is gone: cd into one that exists") from None
+    return git_top(current_directory()) or "-"

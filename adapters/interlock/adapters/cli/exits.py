@@ -20,6 +20,8 @@ MEANINGS = {
     "down": "0 it is down, also where none ran; 75 it is still going down",
     "cancel": "0 out of the queue, 77 you were not in it",
     "restart": "0 it is ready again, 75 it is still starting, 77 it is not yours",
+    "lease": "0 it is yours, or done; 75 somebody has a part of it, 77 it is not yours, or over",
+    "leases": "0",
     "ps": "0; with --stop 0 its tree is gone, 75 not yet, 77 it is not yours, or not under way",
     "policy": "0, 75 it is at another epoch, or the controller is not here, 77 no authority",
     "grant": "0 granted, 75 it is in use, or the policy is another, 77 not its controller, or the ticket has ended",

@@ -1,5 +1,6 @@
 """A person: what is asked of one at a terminal, and of no program."""
 
+import getpass
 import os
 
 from interlock.adapters.cli.options import Failure
@@ -17,3 +18,11 @@ def must_be_a_person(why: str, *, shown_on: int | None = None, exit_code: int = 
     """
     if not os.isatty(0) or (shown_on is not None and not os.isatty(shown_on)):
         raise Failure(exit_code, why, "CAPABILITY_DENIED" if exit_code == 77 else "")
+
+
+def user() -> str:
+    """Whoever sits there: that a terminal stands in an agent's worktree makes nobody that agent."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

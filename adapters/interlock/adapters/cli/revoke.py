@@ -14,23 +14,13 @@ def command(
     """Take a resource back. Its owner is told, with your words; a command that runs under it is let finish."""
     from interlock.adapters.cli.asking import body_of
     from interlock.adapters.cli.connection import Connection
-    from interlock.adapters.cli.person import must_be_a_person
+    from interlock.adapters.cli.person import must_be_a_person, user
     from interlock.adapters.cli.short import show
 
     must_be_a_person("revoking is for a person at a terminal: run it in one, or ask its owner to release it")
     with Connection(Given.options) as connection:
-        asked = {"type": "REVOKE", "resource": resource, "because": because, "by": Given.options.name or _user()}
+        asked = {"type": "REVOKE", "resource": resource, "because": because, "by": Given.options.name or user()}
         frame = connection.ask("supervisor", body={**asked, "unit": unit, "holder": holder})
         body_of(frame)
         show(frame, Given.options)
     return 0
-
-
-def _user() -> str:
-    """Whoever sits there: that a terminal stands in an agent's worktree makes nobody that agent."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
