@@ -113,6 +113,7 @@ class Reference:
             return "CANCELLED"
         if owner is not None:
             self.heard(agent)
+            self.serve(now)
             return "REFUSED"
         return "CANCELLED" if self.leave(agent, now) else "REFUSED"
 

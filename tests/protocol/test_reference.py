@@ -266,6 +266,15 @@ TestPool.settings = settings(max_examples=45, stateful_step_count=50)
 TestChanging.settings = settings(max_examples=45, stateful_step_count=50)
 
 
+def test_a_refused_cancel_is_an_answer_to_a_poll_and_the_next_one_comes_in_its_time() -> None:
+    both = PoolAgainstReference()
+    both.one_sleeps_through_its_grants("ann", 1)
+    both.cancel("ann")
+    both.the_deadline_comes(0)
+    both.one_sleeps_through_its_grants("ann", 3)
+    both.both_agree()
+
+
 def test_a_unit_that_is_not_to_be_any_more_is_handed_over_as_one_that_is() -> None:
     both = ChangingAgainstReference()
     both.declare(2)
