@@ -17,6 +17,7 @@ import msgspec
 from interlock.coordinator.actor import Item
 from interlock.coordinator.counting import counts_as, inside_of
 from interlock.coordinator.naming import Names
+from interlock.coordinator.territories import Territories
 from interlock.coordinator.world import GATE
 from interlock.protocol import gate_questions
 from interlock.protocol.answers import one_line
@@ -30,6 +31,7 @@ from interlock.protocol.messages import Admitted, FromBus, Refused, Released, Te
 from interlock.protocol.names import why_not_launch
 from interlock.protocol.resource_commands import Admit, LaunchGone, Sync
 from interlock.protocol.resource_state import Unit
+from interlock.protocol.territory_commands import AdmitUnder
 
 if TYPE_CHECKING:
     from interlock.coordinator.session import Session
@@ -41,9 +43,10 @@ COMMAND_CHARACTERS_MAX = 256  # of a program's name
 class Admission:
     """One per bus."""
 
-    def __init__(self, supervisor: Supervisor, names: Names) -> None:
+    def __init__(self, supervisor: Supervisor, names: Names, territories: Territories) -> None:
         self._supervisor = supervisor
         self._names = names
+        self._territories = territories
         self._under_way: dict[str, anyio.Event] = {}  # launch → its admission is decided
 
     def cover(self, session: Session, question: gate_questions.AskCover) -> gate_questions.Covered:
@@ -100,8 +103,9 @@ class Admission:
         why_not = why_not_launch(question.launch)
         if why_not is not None:
             return Refused(Code.BAD_MESSAGE, why_not)
-        if len(question.holds) > HOLDS_MAX:
-            why = f"{len(question.holds)} resources are named, one command can have {HOLDS_MAX}: name fewer"
+        if len(question.holds) + len(question.leases) > HOLDS_MAX:
+            many = len(question.holds) + len(question.leases)
+            why = f"{many} resources are named, one command can have {HOLDS_MAX}: name fewer"
             return Refused(Code.BAD_MESSAGE, why)
         long = max(len(question.directory), 32 * len(question.digest), 4 * len(question.command))
         if len(question.digest) > DIGEST_CHARACTERS_MAX or long > MESSAGE_BYTES_MAX:
@@ -136,6 +140,13 @@ class Admission:
             if not isinstance(answer, Admitted):
                 break
             admitted.append(hold.key)
+        for lease, fence in {} if known or not isinstance(answer, Admitted) else question.leases.items():
+            key = self._territories.of(lease)
+            under = partial(AdmitUnder, agent, lease=lease, fence=fence, launch=launch)
+            answer = await supervisor.ask(key, partial(under, keeper=question.keeper, command=program))
+            if not isinstance(answer, Admitted):
+                break
+            admitted.append(key)
         if isinstance(answer, Admitted):
             answer = await supervisor.ask(GATE, lambda id_: AdmitCommand(id_, command, question.epochs))
         if isinstance(answer, Admitted):

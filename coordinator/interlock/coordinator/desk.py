@@ -66,7 +66,7 @@ class Desk:
         self._go_down = go_down
         self.joining = Joining(supervisor)
         self.board = Board(supervisor, self.names, self.tickets, version)
-        self.admission = Admission(supervisor, self.names)
+        self.admission = Admission(supervisor, self.names, self.territories)
         self.gate = GateDesk(supervisor, self.names)
         self._is_replaying = False
         self._told: set[str] = set()  # agents that have heard of the recovery

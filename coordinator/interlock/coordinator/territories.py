@@ -97,12 +97,12 @@ class Territories:
                 key, command = await self._split(session, message, item.id, agent)
             case TransferLease(lease, to):
                 heir = self._living(to)
-                key = self._of(lease)
+                key = self.of(lease)
                 command = Transfer(agent.name, item.id, lease, heir.name, heir.incarnation, _is_bound(heir))
             case RenewLease(lease, ttl_ms):
-                key, command = self._of(lease), Renew(agent.name, item.id, lease, ttl_ms)
+                key, command = self.of(lease), Renew(agent.name, item.id, lease, ttl_ms)
             case ReturnLease(lease):
-                key, command = self._of(lease), Return(agent.name, item.id, lease)
+                key, command = self.of(lease), Return(agent.name, item.id, lease)
         if isinstance(message, AskLease) and message.run:
             self._supervisor.run_waits(item.id, session)
         elif isinstance(message, AskLease) and message.wait_ms:
@@ -132,7 +132,7 @@ class Territories:
         )  # fmt: skip
 
     async def _split(self, session: Session, ask: SplitLease, id_: str, agent: Agent) -> tuple[str, Split]:
-        key, heir = self._of(ask.lease), self._living(ask.agent)
+        key, heir = self.of(ask.lease), self._living(ask.agent)
         lease = self._supervisor.world.territory(key).held.get(ask.lease)
         place, base = self._place(session, session.worktree or (lease.worktree if lease is not None else ""))
         if self.key_of(place) != key:
@@ -186,7 +186,7 @@ class Territories:
         if not because:
             return Refused(Code.BAD_MESSAGE, NO_REASON)
         sender = one_line(question.by) or session.agent or "a person"
-        return await self._ask(self._of(question.lease), lambda id_: RevokeLease(sender, id_, question.lease, because))
+        return await self._ask(self.of(question.lease), lambda id_: RevokeLease(sender, id_, question.lease, because))
 
     async def give(self, session: Session, question: questions.GiveLease) -> FromBus:
         """A person gives a lease to another agent."""
@@ -195,7 +195,7 @@ class Territories:
             return Refused(Code.BAD_MESSAGE, NO_REASON)
         sender = one_line(question.by) or session.agent or "a person"
         return await self._ask(
-            self._of(question.lease),
+            self.of(question.lease),
             lambda id_: Transfer(
                 sender, id_, question.lease, heir.name, heir.incarnation, _is_bound(heir), because=because
             ),
@@ -232,7 +232,7 @@ class Territories:
     def _territory(self, session: Session, directory: str) -> Territory:
         return self._supervisor.world.territory(self.key_of(self._place(session, directory)[0]))
 
-    def _of(self, lease: str) -> str:
+    def of(self, lease: str) -> str:
         """The territory that a lease is in, or was. Raises No."""
         for key, territory in self._supervisor.world.territories.items():
             if territory.lease(lease) is not None or lease in territory.ended:

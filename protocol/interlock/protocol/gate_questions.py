@@ -27,6 +27,7 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
         epochs: key → epoch, as COVERED said. command: the program's name, without its arguments.
         digest: of the exact command and directory. directory: it is started in.
         recognised, inside: as COVER had them.
+        leases: lease → fence, of every lease that it runs under.
         resource, fence: the one hold, as a `bus run` of an earlier version says it.
     """
 
@@ -41,6 +42,7 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
     inside: tuple[str, ...] = ()
     resource: str = ""
     fence: int = 0
+    leases: dict[str, int] = {}
 
 
 class ReportStart(msgspec.Struct, frozen=True, tag="STARTED"):

@@ -10,6 +10,10 @@ def command(
     resource: list[str] = typer.Option(
         [], "--resource", "-r", metavar="R", help="What it needs; several: all or none."
     ),
+    lease: list[str] = typer.Option(
+        [], "--lease", metavar="PATH", help="Paths that it will change; several: all or none."
+    ),
+    shared: bool = typer.Option(False, "--shared", help="Others may share the lease, if all of them do."),
     ticket: str = typer.Option("", "--ticket", metavar="ID", help="Run under this request of yours."),
     time_: str = typer.Option("", "--time", help="How long you expect it to take."),
     wait: str = typer.Option("", "--wait", help="How long to wait for the grant (default: [bus] wait, 5m)."),

@@ -8,12 +8,15 @@ import sys
 from interlock.adapters.cli.options import Failure, milliseconds
 
 USAGE = (
-    "bus run [--resource R]… [--ticket ID] [--time D] [--wait D] [--for WHY] [--if-unavailable fail|run] -- COMMAND…"
+    "bus run [--resource R]… [--lease PATH]… [--shared] [--ticket ID] [--time D] [--wait D] [--for WHY] "
+    "[--if-unavailable fail|run] -- COMMAND…"
 )
-VALUED = {"--resource", "--ticket", "--time", "--wait", "--for", "--if-unavailable"}
+VALUED = {"--resource", "--lease", "--ticket", "--time", "--wait", "--for", "--if-unavailable"}
+PLAIN = {"--shared"}
 SHORT = {"-r": "--resource"}
 KEYS = ("machine/", "repository/")
 RESOURCES_MAX = 64  # of one command: what the bus takes of one
+LEASES_MAX = 64  # paths: what one lease can have
 
 
 class Asked:
@@ -30,7 +33,13 @@ class Asked:
             raise Failure(64, f"did you mean bus run --resource {self.words[0]} {' '.join(self.words[1:3])} …?")
         if len(self.resources) > RESOURCES_MAX:
             raise Failure(64, f"{len(self.resources)} resources are named, one command can have {RESOURCES_MAX}")
+        self.leases = list(dict.fromkeys(value for option, value in given if option == "--lease"))
+        if len(self.leases) > LEASES_MAX:
+            raise Failure(64, f"{len(self.leases)} paths are to be leased, one command can have {LEASES_MAX}")
         last = dict(given)
+        self.shared = "--shared" in last
+        if self.shared and not self.leases:
+            raise Failure(64, f"--shared is of a lease: {USAGE}")
         self.ticket = last.get("--ticket", "")
         self.time_ms = milliseconds(last.get("--time", ""), "--time")
         self.wait_ms = 0 if last.get("--wait") in {"0", "0s"} else milliseconds(last.get("--wait", ""), "--wait")
@@ -78,6 +87,10 @@ def _divide(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
             return given, words[at + 1 :]
         option, equals, value = words[at].partition("=")
         option = SHORT.get(option, option)
+        if option in PLAIN and not equals:
+            given.append((option, ""))
+            at += 1
+            continue
         if option not in VALUED:
             raise Failure(64, f"unknown option {words[at]}: {USAGE}")
         if not equals:

@@ -19,6 +19,7 @@ from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options, fail, say_err
 from interlock.adapters.cli.run_asked import Asked, inside
 from interlock.adapters.cli.run_keeper import RunKeeper
+from interlock.adapters.cli.run_lease import RunLease
 from interlock.adapters.cli.run_signals import Signals, Told
 from interlock.adapters.cli.run_tickets import BUS_FAILED, TIMED_OUT, Tickets
 from interlock.adapters.keeper_start import STOP_TIMEOUT_MS
@@ -65,13 +66,16 @@ def _run(asked: Asked, options: Options) -> int:
 def _under_tickets(connection: Connection, asked: Asked, directory: str, signals: Signals) -> int:
     """Until it has run under what is true when it begins, or there is no more time."""
     limit_ms = connection.welcome.get("run_wait_ms", WAIT_MS) if asked.wait_ms is None else asked.wait_ms
-    tickets = Tickets(connection, asked, time.monotonic() + limit_ms / 1000, quiet=limit_ms == 0)
+    until = time.monotonic() + limit_ms / 1000
+    tickets = Tickets(connection, asked, until, quiet=limit_ms == 0)
+    lease = RunLease(connection, asked, until, quiet=limit_ms == 0) if asked.leases else None
     try:
         while True:
             signals.end_the_wait()
+            leased = lease.take() if lease is not None else None
             granted = tickets.take()
             signals.keep()
-            command = _Command(connection, asked, directory, signals, granted, tickets.epochs)
+            command = _Command(connection, asked, directory, signals, granted, tickets.epochs, leased)
             refused = command.begin()
             if refused is None:
                 return command.follow()
@@ -87,14 +91,20 @@ def _under_tickets(connection: Connection, asked: Asked, directory: str, signals
     except Failure:
         tickets.give_back()
         raise
+    finally:
+        if lease is not None:
+            lease.give_back()
 
 
 class _Command:
-    """One attempt to have it executed. Args: granted: what it runs under, in key order. epochs: as COVERED said."""
+    """One attempt to have it executed. Args: granted: what it runs under, in key order. epochs: as COVERED said.
+
+    leased: the lease that it runs under.
+    """
 
     def __init__(
         self, connection: Connection, asked: Asked, directory: str, signals: Signals, granted: list[Frame],
-        epochs: dict[str, int],
+        epochs: dict[str, int], leased: Frame | None = None,
     ) -> None:  # fmt: skip
         self._connection = connection
         self._asked = asked
@@ -102,6 +112,7 @@ class _Command:
         self._signals = signals
         self._granted = granted
         self._epochs = epochs
+        self._leased = leased
         self._passed_on = 0  # signals
         self._launch = f"run-{granted[0]['fence'] if granted else 0}-{os.urandom(6).hex()}"
         self._keeper: RunKeeper
@@ -117,6 +128,7 @@ class _Command:
                 "holds": {each["key"]: each["fence"] for each in self._granted}, "epochs": self._epochs,
                 "digest": asked.digest(self._directory), "directory": self._directory,
                 "recognised": asked.recognised, "inside": inside(),
+                **({"leases": {self._leased["lease"]: self._leased["fence"]}} if self._leased is not None else {}),
             })  # fmt: skip
         except BaseException:
             keeper.leave()
@@ -168,7 +180,7 @@ class _Command:
         elif not ended:
             say_err(f"bus: the keeper of {name} was ended from outside: nobody knows how its command ended; see bus ps")
         if ended and not gone:
-            what = ", ".join(each["resource"] for each in self._granted)
+            what = ", ".join([*(each["resource"] for each in self._granted), *self._asked.leases])
             stays = f"{what} stays taken" if what else "it stays on record"
             say_err(f"bus: processes of {name} are left in the background: {stays} until they end")
         if ended:
@@ -224,6 +236,8 @@ class _Command:
         One that runs under nothing of its own is still inside what its caller runs under, and keeps its variables.
         """
         ours = {"BUS_AGENT": self._connection.agent(), "BUS_HOME": self._connection.root}
+        if self._leased is not None:
+            ours |= {"BUS_LEASE": self._leased["lease"], "BUS_LEASE_FENCE": str(self._leased["fence"])}
         if not self._granted:
             return ours
         first = self._granted[0]
