@@ -5,6 +5,7 @@ import pytest
 
 from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import TABLE, Code, Exit, Meaning, exit_code
+from interlock.protocol.lease_messages import Behind, Leased, LeaseEnded, LeaseQueued
 from interlock.protocol.messages import (
     NEWS,
     Acked,
@@ -87,6 +88,16 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
     ("left", Left("ann", "it said so"), "LEFT ann - it said so"),
     ("sent", Sent("bob", "m1", "delivered"), "SENT bob m1 (delivered)"),
     ("refused", Refused(Code.NOT_HOLDER, "you do not hold loop", "loop"), "REFUSED NOT_HOLDER you do not hold loop"),
+    ("a lease", Leased("L7", "territory/t", ("src/**", "a b"), 7, left_ms=120_000),
+     "LEASED L7 src/** 'a b' (fence 7) - yours for 2m: bus lease renew L7"),
+    ("a bound one", Leased("L7", "territory/t", ("a",), 7, shared=True, bound_to="process 9", note="from bob"),
+     "LEASED L7 a (fence 7, shared) - yours until process 9 ends; from bob"),
+    ("a lease that waits", LeaseQueued("L8", "territory/t", ("a",), (
+        Behind("L7", "bob", ("a",), 60_000), Behind("L6", "cyd", ("*",), waits=True)), 300_000, 2),
+     "LEASE QUEUED L8 a - bob has a for 1m more, cyd waits for * and 2 more; waits 5m at most; do not change it yet"),
+    ("a lease given back", LeaseEnded("L7", "territory/t", ("a",), "released", "returned", 7), "LEASE ENDED L7 a - given back"),
+    ("a lease that is over", LeaseEnded("L7", "territory/t", ("a",), "expired", "not renewed for 2m", 7),
+     "LEASE ENDED L7 a - expired: not renewed for 2m"),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from interlock.protocol.grammar import (
     split_resource,
     split_time,
 )
+from interlock.protocol.lease_messages import AskLease, RenewLease, ReturnLease, SplitLease, TransferLease
 from interlock.protocol.limits import PURPOSE_CHARACTERS_MAX, TIME_DECLARED_MS_MAX
 from interlock.protocol.messages import (
     Cancel,
@@ -25,6 +26,7 @@ from interlock.protocol.messages import (
     Restart,
     Status,
     ToCoordinator,
+    tag_of,
 )
 
 M = 60_000
@@ -60,6 +62,17 @@ READ: list[tuple[str, str, ToCoordinator]] = [
     ("handover", "HANDOVER loop bob", Handover("loop", "bob")),
     ("grant", "GRANT 0190 3", Grant("0190", 3)),
     ("grant without an epoch", "GRANT 0190", Grant("0190")),
+    ("a lease", "LEASE /w src/** README.md:1-9 ttl=10m - login, fix", AskLease(
+        ("src/**", "README.md:1-9"), "/w", "login, fix", 10 * M)),
+    ("a shared one that may wait", "LEASE - a shared wait=5m name=k", AskLease(
+        ("a",), shared=True, wait_ms=5 * M, name="k")),
+    ("a path that reads as an option", "LEASE - ./shared './ttl=1m'", AskLease(("./shared", "./ttl=1m"))),
+    ("a path with white space", "LEASE - 'a b' - x", AskLease(("a b",), purpose="x")),
+    ("renew", "RENEW L3", RenewLease("L3")),
+    ("renew for another time", "RENEW L3 10m", RenewLease("L3", 10 * M)),
+    ("return", "return L3", ReturnLease("L3")),
+    ("transfer", "TRANSFER L3 bob", TransferLease("L3", "bob")),
+    ("split", "SPLIT L3 bob src/a.py ttl=30s - that", SplitLease("L3", "bob", ("src/a.py",), M // 2, "that")),
 ]  # fmt: skip
 
 REFUSED = [
@@ -76,6 +89,8 @@ REFUSED = [
     ("a fence that is no number", "RELEASE loop fence=x", "is too much"),
     ("a fence with 19 digits", "RELEASE loop fence=" + "1" * 19, "is too much"),
     ("an epoch that is no number", "GRANT 0190 x", "'x' is no epoch"),
+    ("no duration", "LEASE - a ttl=soon", "'soon' is no duration: LEASE"),
+    ("no lease", "RENEW", "a word is missing: RENEW"),
     ("no agent", "HANDOVER loop", "a word is missing: HANDOVER"),
     ("an unclosed quote", "REQUEST loop '/my tree x", "is never closed: REQUEST <resource>"),
     ("an unclosed double quote", 'REQUEST "loop', "is never closed"),
@@ -102,7 +117,8 @@ def test_what_is_no_message_is_refused_with_one_sentence(text: str, why: str) ->
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_read_in_any_case(verb: str) -> None:
     for said in (verb, verb.lower(), verb.title()):
-        assert type(parse(f"{said} a b" if verb in {"REQUEST", "HANDOVER"} else f"{said} a")).__name__.upper() == verb
+        words = {"REQUEST": "a b", "HANDOVER": "a b", "LEASE": "- a", "TRANSFER": "L1 b", "SPLIT": "L1 b c"}
+        assert tag_of(parse(f"{said} {words.get(verb, 'a')}")) == verb
 
 
 # --- round trips --------------------------------------------------------------------------
@@ -112,6 +128,8 @@ NASTY = st.lists(st.sampled_from(PIECES)).map("".join)
 WORD = TEXT | NASTY | st.sampled_from(["loop", "-", "/my work/tree", "'", "''", "a\\", '"$x"', "\N{NO-BREAK SPACE}"])
 TIME = st.none() | st.integers(1, TIME_DECLARED_MS_MAX)
 NUMBER = st.integers(0, 10**18 - 1)
+SPAN = st.integers(0, TIME_DECLARED_MS_MAX)
+PATHS = st.lists(WORD.filter(lambda word: word not in {"-", "shared"} and "=" not in word)).map(tuple)
 MESSAGES: st.SearchStrategy[ToCoordinator] = st.one_of(
     st.builds(Request, WORD, WORD, TEXT | NASTY, TIME).map(checked),
     st.builds(Extend, st.just(""), TEXT | NASTY, TIME).map(checked),
@@ -122,6 +140,11 @@ MESSAGES: st.SearchStrategy[ToCoordinator] = st.one_of(
     st.just(Status()),
     st.builds(Handover, WORD, WORD),
     st.builds(Grant, WORD, NUMBER),
+    st.builds(AskLease, PATHS, WORD, TEXT | NASTY, SPAN, st.booleans(), SPAN, TEXT),
+    st.builds(RenewLease, WORD, SPAN),
+    st.builds(ReturnLease, WORD),
+    st.builds(TransferLease, WORD, WORD),
+    st.builds(SplitLease, WORD, WORD, PATHS, SPAN, TEXT | NASTY),
 )
 
 
@@ -142,7 +165,7 @@ def test_an_extend_with_a_resource_is_read_back_in_two_steps(resource: str, purp
 
 @given(TEXT | NASTY)
 def test_any_text_is_a_message_or_refused_and_never_a_crash(text: str) -> None:
-    for each in (text, f"REQUEST {text}", f"RELEASE {text}", f"EXTEND {text}", f"GRANT {text}", f"STATUS {text}"):
+    for each in (text, f"REQUEST {text}", f"RELEASE {text}", f"EXTEND {text}", f"GRANT {text}", f"LEASE {text}"):
         try:
             message = parse(each)
         except BadText:

@@ -28,8 +28,8 @@ FIRST_COME = [
     Row("two shared leases overlap in peace", f"{ANN} shared", "bob acquires src/a.py shared", "LEASED L2", "", "ann L1 src/** shared; bob L2 src/a.py shared"),
     Row("… a third that is exclusive waits", f"{ANN} shared", BOB, "LEASE QUEUED", "", "ann L1 src/** shared; (bob L2 src/a.py)"),
     Row("… and who comes after it waits behind it, shared or not", f"{ANN} shared; {BOB}", "cyd acquires src/a.py shared wait=1m", "LEASE QUEUED L3 src/a.py - bob waits for src/a.py", "", "ann L1 src/** shared; (bob L2 src/a.py); (cyd L3 src/a.py shared)"),
-    Row("who is given back to is who came first", f"{ANN}; {BOB}; cyd acquires src/a.py wait=5m", "ann returns L1", "LEASE RETURNED L1", "bob< LEASED L2", "bob L2 src/a.py; (cyd L3 src/a.py)"),
-    Row("all that overlaps nothing any more is served at once", f"{ANN}; {BOB}; cyd acquires src/b.py wait=5m", "ann returns L1", "LEASE RETURNED", "bob< LEASED L2, cyd< LEASED L3", "bob L2 src/a.py; cyd L3 src/b.py"),
+    Row("who is given back to is who came first", f"{ANN}; {BOB}; cyd acquires src/a.py wait=5m", "ann returns L1", "LEASE ENDED L1", "bob< LEASED L2", "bob L2 src/a.py; (cyd L3 src/a.py)"),
+    Row("all that overlaps nothing any more is served at once", f"{ANN}; {BOB}; cyd acquires src/b.py wait=5m", "ann returns L1", "LEASE ENDED", "bob< LEASED L2, cyd< LEASED L3", "bob L2 src/a.py; cyd L3 src/b.py"),
     Row("who gives up stands in nobody's way", "ann acquires a; bob acquires a b wait=5m; cyd acquires b wait=5m", "bob returns L2", "LEASE ENDED L2", "cyd< LEASED L3", "ann L1 a; cyd L3 b"),
     Row("all claims or none", "ann acquires a", "bob acquires b a", "REFUSED OVERLAP", "", "ann L1 a"),
     Row("lines of one file apart", "ann acquires a.py:1-9", "bob acquires a.py:10-20", "LEASED L2", "", "ann L1 a.py:1-9; bob L2 a.py:10-20"),
@@ -41,7 +41,7 @@ FIRST_COME = [
     Row("… with other claims it is a conflict", f"{ANN} name=k", "ann acquires doc name=k", "REFUSED ID_CONFLICT", "", "ann L1 src/**"),
     Row("… with another kind too", f"{ANN} name=k", f"{ANN} shared name=k", "REFUSED ID_CONFLICT", "", "ann L1 src/**"),
     Row("… and is another once it is over", f"{ANN} name=k; ann returns L1", f"{ANN} name=k", "LEASED L3", "", "ann L3 src/**"),
-    Row("the same message is not done again", f"{ANN} id=q; ann returns L1", f"{ANN} id=q", "LEASE RETURNED L1", "", ""),
+    Row("the same message is not done again", f"{ANN} id=q; ann returns L1", f"{ANN} id=q", "LEASE ENDED L1", "", ""),
     Row("a ring is refused", "ann acquires a; bob acquires b; ann acquires b wait=5m", "bob acquires a wait=5m", "REFUSED DEADLOCK", "", "ann L1 a; bob L2 b; (ann L3 b)"),
     Row("… over three too", "ann acquires a; bob acquires b; cyd acquires c; ann acquires b wait=5m; bob acquires c wait=5m", "cyd acquires a wait=5m", "REFUSED DEADLOCK", "", "ann L1 a; bob L2 b; cyd L3 c; (ann L4 b); (bob L5 c)"),
     Row("… and what is no ring is not", "ann acquires a; bob acquires b; cyd acquires b wait=5m", "bob acquires a wait=5m", "LEASE QUEUED", "", "ann L1 a; bob L2 b; (cyd L3 b); (bob L4 a)"),
@@ -64,7 +64,7 @@ TIME = [
     Row("… and no more", f"{ANN} ttl=1m; reboot", "60s passes", "", "ann< LEASE ENDED L1", ""),
     Row("who waits, waits so long", f"{ANN} ttl=10m; {BOB}", "5m passes", "", "bob< LEASE ENDED L2", "ann L1 src/**"),
     Row("what is due is over before anybody asks", f"{ANN} ttl=1m", "bob acquires src/a.py", "REFUSED OVERLAP", "", "ann L1 src/**"),
-    Row("returned twice is returned", f"{ANN}; ann returns L1", "ann returns L1", "LEASE RETURNED L1", "", ""),
+    Row("returned twice is returned", f"{ANN}; ann returns L1", "ann returns L1", "LEASE ENDED L1", "", ""),
     Row("a lost one cannot be returned", f"{ANN} ttl=1m; 60s passes", "ann returns L1", "REFUSED TARGET_ENDED", "", ""),
 ]  # fmt: skip
 
@@ -95,7 +95,7 @@ GIVEN = [
     Row("… not longer than the whole", f"{ANN} ttl=1m", "ann splits L1 bob src/a.py ttl=2m", "REFUSED BAD_MESSAGE", "", "ann L1 src/**"),
     Row("… not more than it is", ANN, "ann splits L1 bob doc", "REFUSED SCOPE_DENIED", "", "ann L1 src/**"),
     Row("… not the same part twice", f"{ANN}; ann splits L1 bob src/a.py", "ann splits L1 cyd src/a.py", "REFUSED OVERLAP", "", "ann L1 src/**; bob L2 src/a.py"),
-    Row("… which stays another's when the whole is given back", f"{ANN}; ann splits L1 bob src/a.py; cyd acquires src/a.py wait=1m; dan acquires src/b wait=1m", "ann returns L1", "LEASE RETURNED", "dan< LEASED L4", "bob L2 src/a.py; dan L4 src/b; (cyd L3 src/a.py)"),
+    Row("… which stays another's when the whole is given back", f"{ANN}; ann splits L1 bob src/a.py; cyd acquires src/a.py wait=1m; dan acquires src/b wait=1m", "ann returns L1", "LEASE ENDED", "dan< LEASED L4", "bob L2 src/a.py; dan L4 src/b; (cyd L3 src/a.py)"),
     Row("a person takes it back", f"{ANN}; {BOB}", "person revokes L1", "LEASE ENDED L1 src/** - revoked: from ann", "ann< LEASE ENDED L1, bob< LEASED L2", "bob L2 src/a.py"),
 ]  # fmt: skip
 

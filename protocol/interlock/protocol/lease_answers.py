@@ -26,7 +26,7 @@ def lease_queued(body: LeaseQueued) -> str:
 def lease_ended(body: LeaseEnded) -> str:
     """How, and why. What was given back in order needs no reason."""
     if body.how == "released":
-        return f"LEASE RETURNED {body.lease} {_paths(body.claims)}"
+        return f"LEASE ENDED {body.lease} {_paths(body.claims)} - given back"
     return f"LEASE ENDED {body.lease} {_paths(body.claims)} - {body.how.replace('_', ' ')}: {body.why}"
 
 
