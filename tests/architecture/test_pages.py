@@ -162,7 +162,7 @@ def test_every_configuration_on_a_page_is_taken(page: str, block: str) -> None:
         assert tomllib.loads(block)
         return
     table = tomllib.loads(block)
-    assert {"bus", "resources", "profiles", "agents"} & set(table), (
+    assert {"bus", "resources", "profiles", "agents", "territory"} & set(table), (
         f"{page}: is that a bus.toml? write its table's heading"
     )
     parse_config(block, page)

@@ -39,7 +39,7 @@ class Leases:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Leases) and self._table == other._table
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # as of a dictionary
 
     def values(self) -> Iterator[Lease]:
         return self._table.values()
