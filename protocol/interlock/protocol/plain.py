@@ -5,6 +5,8 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from interlock.protocol.agents import Agent, Agents
+from interlock.protocol.lease import Lease
+from interlock.protocol.leases import EMPTY_LEASES, Leases
 from interlock.protocol.letters import Letter, Letters
 from interlock.protocol.resource_queue import EMPTY_QUEUE, Queue
 from interlock.protocol.resource_ticket import Ticket
@@ -22,6 +24,8 @@ def to_plain(value: Any) -> Any:
             return {agent.name: agent for agent in value.values()}
         case Letters():
             return {letter.id: letter for letter in value.values()}
+        case Leases():
+            return {lease.id: lease for lease in value.values()}
     raise NotImplementedError(type(value).__name__)
 
 
@@ -35,4 +39,6 @@ def from_plain(wanted: Any, value: Any) -> Any:
         return Agents(msgspec.convert(value, dict[str, Agent]).values())
     if wanted is Letters:
         return Letters(msgspec.convert(value, dict[str, Letter]).values())
+    if wanted is Leases:
+        return Leases(msgspec.convert(value, dict[str, Lease]).values()) if value else EMPTY_LEASES
     raise NotImplementedError(str(wanted))
