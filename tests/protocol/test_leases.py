@@ -6,6 +6,7 @@ from itertools import product
 import msgspec
 import pytest
 
+from interlock.protocol import glob_fan
 from interlock.protocol.claim import Claim, claims_overlap
 from interlock.protocol.lease import Lease
 from interlock.protocol.leases import EMPTY_LEASES, Leases
@@ -80,8 +81,12 @@ def ends_are_known(leases: Leases, naive: dict[str, Lease], now: Now) -> None:
     assert sorted(each.id for each in leases.due(now, 99)) == sorted(each.id for each in due)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_leases_read_like_a_dictionary_that_is_searched_from_end_to_end(seed: int) -> None:
+@pytest.mark.parametrize("looked_through", [1, glob_fan.LOOKED_THROUGH])
+@pytest.mark.parametrize("seed", range(4))
+def test_leases_read_like_a_dictionary_that_is_searched_from_end_to_end(
+    monkeypatch: pytest.MonkeyPatch, seed: int, looked_through: int
+) -> None:
+    monkeypatch.setattr(glob_fan, "LOOKED_THROUGH", looked_through)  # 1: also few letters are found by their affixes
     chance = random.Random(seed)
     leases, naive = EMPTY_LEASES, dict[str, Lease]()
     older: list[tuple[Leases, dict[str, Lease]]] = []

@@ -12,11 +12,12 @@ one, which shares all but one way with the old (ADR 24).
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
+from interlock.protocol.glob_fan import EMPTY_FAN, Fan, Name
 from interlock.protocol.glob_segment import Segment
 from interlock.protocol.glob_word import STAR, Letter
-from interlock.protocol.table import EMPTY, Table
 
 Way = tuple[Letter, ...]
 
@@ -37,8 +38,8 @@ class Tree:
 
     def __init__(self) -> None:
         self.ends: tuple[End, ...] = ()  # in order
-        self.names: Table[str, Tree] = EMPTY
-        self.segments: Table[Segment, Tree] = EMPTY
+        self.names: Fan[Tree] = EMPTY_FAN
+        self.segments: Fan[Tree] = EMPTY_FAN
         self.deep: Tree | None = None  # behind a `**`
         self.stays = False  # it is behind one itself
 
@@ -68,44 +69,44 @@ class Tree:
         It can be left at any moment: a pattern that begins with `**` may walk through all.
         """
         seen: set[tuple[int, int]] = set()
-        walk = [(self, 0)]
+        walk: list[Iterator[tuple[Tree, int]]] = [iter(((self, 0),))]
         while walk:
-            tree, at = walk.pop()
-            if (id(tree), at) in seen:
+            step = next(walk[-1], None)
+            if step is None:
+                walk.pop()
                 continue
-            seen.add((id(tree), at))
-            if at == len(way):
-                yield from tree.ends
-            else:
-                walk += tree._steps(way[at], at)
-            if tree.deep is not None:
-                walk.append((tree.deep, at))
+            tree, at = step
+            if (id(tree), at) not in seen:
+                seen.add((id(tree), at))
+                walk.append(tree._steps(way, at))
+                if at == len(way):
+                    yield from tree.ends
 
     # --- straight helpers -----------------------------------------------------------------------
-    def _steps(self, letter: Letter, at: int) -> "Iterator[tuple[Tree, int]]":
-        """Where a question can be after its next letter, or while it stays at its `**`."""
+    def _steps(self, way: Way, at: int) -> "Iterator[tuple[Tree, int]]":
+        """Where a question can be after its next letter, and where it can be already."""
+        if self.deep is not None:
+            yield self.deep, at
+        if at == len(way):
+            return
+        letter = way[at]
         if letter is STAR:
-            for below in (*self.names.values(), *self.segments.values()):
-                yield below, at
             yield self, at + 1
+            for below in chain(self.names.values(), self.segments.values()):
+                yield below, at
             return
         if self.stays:
             yield self, at + 1
         if isinstance(letter, str):
-            for segment, below in self.segments.items():
-                if segment.has(letter):
-                    yield below, at + 1
             named = self.names.get(letter)
             if named is not None:
                 yield named, at + 1
+            for below in self.segments.having(letter) if self.segments else ():
+                yield below, at + 1
             return
         assert isinstance(letter, Segment)
-        for segment, below in self.segments.items():
-            if letter.meets(segment):
-                yield below, at + 1
-        for name, below in self.names.items():
-            if letter.has(name):
-                yield below, at + 1
+        for below in chain(self.segments.meeting(letter), self.names.meeting(letter)):
+            yield below, at + 1
 
     def _along(self, way: Way) -> "list[Tree]":
         """The trees from this one on, as far as the way has been walked before."""
@@ -185,10 +186,12 @@ class _Draft:
 
     def settle(self) -> None:
         tree, below = self.tree, self.below
-        names = {letter: each.tree for letter, each in below.items() if isinstance(letter, str)}
-        segments = {letter: each.tree for letter, each in below.items() if isinstance(letter, Segment)}
+        names: dict[Name, Tree] = {letter: each.tree for letter, each in below.items() if isinstance(letter, str)}
+        segments: dict[Name, Tree] = {
+            letter: each.tree for letter, each in below.items() if isinstance(letter, Segment)
+        }
         tree.ends, tree.stays = tuple(sorted(self.ends)), self.letter is STAR
-        tree.names, tree.segments = Table(names) if names else EMPTY, Table(segments) if segments else EMPTY
+        tree.names, tree.segments = Fan(names), Fan(segments)
         tree.deep = below[STAR].tree if STAR in below else None
 
 
