@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.protocol.glob import BadPattern, Pattern, covers, overlap
 from interlock.protocol.glob_text import quoted
+from interlock.protocol.glob_word import Letter
 from interlock.protocol.limits import LINE_MAX
 
 _LINES = re.compile(r"(\\*):([0-9]+)(?:-([0-9]+))?\Z")
@@ -86,6 +87,12 @@ def claim_covers(a: Claim, b: Claim) -> bool:
     if a.is_file():
         return b.is_file() and one.literal == other.literal
     return one.matches(other.literal) if b.is_file() else covers(one, other)
+
+
+def claim_ways(claim: Claim) -> list[tuple[Letter, ...]]:
+    """The letters that lead to it from the root of the repository, one way for each alternative of its pattern."""
+    pattern = Pattern.parse(claim.pattern)
+    return [tuple(pattern.literal.split("/"))] if claim.is_file() else [word.letters for word in pattern.words]
 
 
 def lines_overlap(first: int, last: int, other_first: int, other_last: int) -> bool:

@@ -9,10 +9,18 @@ from interlock.protocol.limits import PATTERNS_KEPT
 
 
 class Segment:
-    """Args: word: of characters and sets of them; stars do not reach over a slash, for there is none in a name."""
+    """Args: word: of characters and sets of them, with a wildcard; stars meet no slash, for there is none in a name.
+
+    What each name that it means begins with is `head`, what it ends with is `tail`.
+    """
 
     def __init__(self, word: Word) -> None:
+        letters = word.letters
+        head = next((at for at, each in enumerate(letters) if not isinstance(each, str)), len(letters))
+        tail = next((at for at, each in enumerate(reversed(letters)) if not isinstance(each, str)), len(letters))
         self.word = word
+        self.head = "".join(each for each in letters[:head] if isinstance(each, str))
+        self.tail = "".join(each for each in letters[len(letters) - tail :] if isinstance(each, str))
         self.anything = word.letters == (STAR,)
 
     def has(self, plain: str) -> bool:

@@ -19,6 +19,7 @@ from interlock.protocol.visible import unhidden
 SHOWN = 60  # characters of a pattern that a sentence quotes
 ANYTHING = Segment(Word([STAR]))
 _PLAIN = re.compile(r"[^\\\[\]{},*?/]+")
+_NAME = re.compile(r"([^\\\[*?/]+)(?:/|\Z)")
 
 
 class BadPattern(ValueError):
@@ -32,6 +33,8 @@ def quoted(text: str) -> str:
 
 def alternatives(text: str) -> list[str]:
     """What `{a,b}` stands for, written out; a brace without a comma in it means itself. Raises BadPattern."""
+    if "{" not in text:
+        return [text]
     current, stack = [""], list[tuple[list[str], list[str]]]()
     at = 0
     while at < len(text):
@@ -71,6 +74,10 @@ def parts(text: str) -> tuple[list[Letter], bool]:
     name: list[Letter] = []
     stars = wildcards = at = start = 0
     while at <= len(text):
+        if at == start and (plain := _NAME.match(text, at)):  # most of them are
+            found.append(_name(text, plain[1]))
+            at = start = plain.end() + (plain.end() == len(text) and not plain[0].endswith("/"))
+            continue
         character = text[at] if at < len(text) else "/"
         end = at + 1
         match character:
@@ -128,10 +135,13 @@ def _letter(text: str, name: list[Letter], *, is_tree: bool) -> Letter:
     plain = [each for each in name if isinstance(each, str)]
     if len(plain) < len(name):
         return ANYTHING if name == [STAR] else Segment(Word(name))
-    joined = "".join(plain)
-    if joined in (".", ".."):
-        raise BadPattern(f"{quoted(text)} has '{joined}' in it: write the path from the repository's root")
-    return joined
+    return _name(text, "".join(plain))
+
+
+def _name(text: str, name: str) -> str:
+    if name in (".", ".."):
+        raise BadPattern(f"{quoted(text)} has '{name}' in it: write the path from the repository's root")
+    return name
 
 
 def _set(text: str, at: int) -> tuple[CharacterSet, int]:

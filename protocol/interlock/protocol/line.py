@@ -54,6 +54,22 @@ class Line:
         """The name at the front; "" where there is nobody."""
         return self._pieces[0][0][1] if self._pieces else ""
 
+    def first_number(self) -> int:
+        """The number of the place at the front, which there is."""
+        return self._pieces[0][0][0]
+
+    def places(self) -> Iterator[Place]:
+        """From the front."""
+        return (place for piece in self._pieces for place in piece)
+
+    def since(self, place: Place) -> Iterator[str]:
+        """The names from that place on, which need not be in it."""
+        if self._pieces:
+            which = self._which(place)
+            piece = self._pieces[which]
+            yield from (name for _, name in piece[bisect_left(piece, place) :])
+            yield from (name for piece in self._pieces[which + 1 :] for _, name in piece)
+
     def __iter__(self) -> Iterator[str]:
         """The names, from the front."""
         return (name for piece in self._pieces for _, name in piece)

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.protocol.agents import Agent, Agents
 from interlock.protocol.lease import Lease
-from interlock.protocol.leases import NO_LEASES, Leases
+from interlock.protocol.leases import EMPTY_LEASES, Leases
 from interlock.protocol.letters import Letter, Letters
 from interlock.protocol.resource_queue import EMPTY_QUEUE, Queue
 from interlock.protocol.resource_ticket import Ticket
@@ -40,5 +40,5 @@ def from_plain(wanted: Any, value: Any) -> Any:
     if wanted is Letters:
         return Letters(msgspec.convert(value, dict[str, Letter]).values())
     if wanted is Leases:
-        return Leases(msgspec.convert(value, dict[str, Lease]).values()) if value else NO_LEASES
+        return Leases(msgspec.convert(value, dict[str, Lease]).values()) if value else EMPTY_LEASES
     raise NotImplementedError(str(wanted))

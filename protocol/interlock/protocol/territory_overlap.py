@@ -13,7 +13,7 @@ from interlock.protocol.territory_state import Territory
 
 
 def blockers(territory: Territory, lease: Lease, most: int) -> Iterator[Lease]:
-    """Leases that this one has to wait for: in force first, then by arrival.
+    """Leases that this one has to wait for: those in force, then those that wait, by arrival.
 
     Args: lease: it waits, or is not known yet. most: so many are enough.
     """
@@ -38,7 +38,7 @@ def ring(territory: Territory, lease: Lease) -> Lease | None:
     if not territory.held.of(lease.agent):
         return None  # nobody waits for one who holds nothing
     looked_at, seen = 0, {lease.agent}
-    ahead = [each.agent for each in _blockers(territory, lease)]
+    ahead = [each.agent for each in blockers(territory, lease, DEADLOCK_LOOKED_AT)]
     while ahead:
         agent = ahead.pop()
         if agent in seen:
@@ -67,7 +67,7 @@ def _blockers(territory: Territory, lease: Lease) -> Iterator[Lease]:
 
 
 def _against(territory: Territory, lease: Lease) -> Iterator[Lease]:
-    for other in territory.held.overlapping(lease.claims):
+    for other in territory.held.each_overlapping(lease.claims):
         if _are_in_conflict(territory, other, lease):
             yield other
 

@@ -7,10 +7,10 @@ asked ──▶ waits (behind what overlaps) ──▶ in force ──▶ (its c
 from enum import StrEnum
 
 import msgspec
-from interlock.protocol.claim import Claim
-from interlock.protocol.leases import NO_LEASES, Leases
 
+from interlock.protocol.claim import Claim
 from interlock.protocol.lease import Lease
+from interlock.protocol.leases import EMPTY_LEASES, Leases
 from interlock.protocol.outcome import Deadline, earliest
 from interlock.protocol.table import EMPTY, Table
 
@@ -83,8 +83,8 @@ class Territory(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     key: str
-    held: Leases = NO_LEASES
-    waiting: Leases = NO_LEASES
+    held: Leases = EMPTY_LEASES
+    waiting: Leases = EMPTY_LEASES
     used: Table[str, tuple[str, ...]] = EMPTY
     ended: Table[str, Ended] = EMPTY
     hot: Table[str, tuple[int, ...]] = EMPTY
