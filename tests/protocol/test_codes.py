@@ -95,7 +95,8 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
     ("a lease that waits", LeaseQueued("L8", "territory/t", ("a",), (
         Behind("L7", "bob", ("a",), 60_000), Behind("L6", "cyd", ("*",), waits=True)), 300_000, 2),
      "LEASE QUEUED L8 a - bob has a for 1m more, cyd waits for * and 2 more; waits 5m at most; do not change it yet"),
-    ("a lease given back", LeaseEnded("L7", "territory/t", ("a",), "released", "returned", 7), "LEASE ENDED L7 a - given back"),
+    ("a lease given back", LeaseEnded("L7", "territory/t", ("a",), "released", "returned", 7),
+     "LEASE ENDED L7 a - given back"),
     ("a lease that is over", LeaseEnded("L7", "territory/t", ("a",), "expired", "not renewed for 2m", 7),
      "LEASE ENDED L7 a - expired: not renewed for 2m"),
 ]  # fmt: skip

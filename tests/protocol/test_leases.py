@@ -31,7 +31,7 @@ def claim(chance: random.Random) -> Claim:
 def lease(chance: random.Random, id_: str) -> Lease:
     claims = tuple(claim(chance) for _ in range(chance.choice((1, 1, 2, 3))))
     until = Deadline(chance.choice(("b", "b", "b", "old")), chance.randrange(100)) if chance.random() < 0.8 else None
-    return Lease(id_, chance.choice(AGENTS), 1, claims, until=until)
+    return Lease(id_, chance.choice(AGENTS), claims, incarnation=1, until=until)
 
 
 def changed(chance: random.Random, leases: Leases, naive: dict[str, Lease]) -> Leases:
