@@ -173,7 +173,7 @@ class Desk:
             case territory_questions.AskTerritory():
                 return self._when_known(say, self.territories.map(session, question))
             case territory_questions.AskLeases(mine=False):
-                say(self.territories.leases(session, question))
+                return self._when_known(say, self.territories.leases(session, question))
             case territory_questions.TakeLease():
                 return self._when_known(say, self.territories.revoke(session, question))
             case territory_questions.GiveLease():
@@ -207,7 +207,7 @@ class Desk:
             case control.Check(resource):
                 say(self.tickets.check(session, resource))
             case territory_questions.AskLeases():
-                say(self.territories.leases(session, question))
+                return self._when_known(say, self.territories.leases(session, question))
             case territory_questions.TellCommit():
                 return self._when_known(say, self.territories.commit(session, question))
             case territory_questions.TellVerified():

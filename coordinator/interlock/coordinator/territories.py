@@ -153,14 +153,16 @@ class Territories:
             map_of(territory, visible(place.main or place.worktree), world.seq, self._now(), within)
         )
 
-    def leases(self, session: Session, question: questions.AskLeases) -> questions.LeasesReply:
-        """A page of them."""
+    async def leases(self, session: Session, question: questions.AskLeases) -> questions.LeasesReply:
+        """A page of them; with the first, from when on the log tells what became of others."""
+        first = await self._supervisor.journal.read(0, 1) if not question.after else []
+        log_from_ms = first[0].at_ms if first and first[0].index > 1 else 0
         territory = self._territory(session, question.directory)
         agent = session.agent if question.mine else ""
         found = list(page_of(territory, agent, question.after, LEASES_A_PAGE + 1))
         now = self._now()
         page = tuple(lease_view(lease, now) for lease in found[:LEASES_A_PAGE])
-        return questions.LeasesReply(page, territory.key, more=len(found) > LEASES_A_PAGE)
+        return questions.LeasesReply(page, territory.key, log_from_ms, len(found) > LEASES_A_PAGE)
 
     async def commit(self, session: Session, question: questions.TellCommit) -> FromBus:
         """A hook says whose a commit is."""
