@@ -5,7 +5,7 @@ wherever there is one: a line, a frame, an exit, `Follower.until`.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -35,4 +35,12 @@ async def until_true(is_true: Callable[[], object], what: Callable[[], object] =
     end = time.monotonic() + WAIT_S
     while not is_true():
         assert time.monotonic() < end, f"not true within {WAIT_S} s: {what()}"
+        await anyio.sleep(LOOK_S)
+
+
+async def until_said(ask: Callable[[], Awaitable[object]], wanted: object) -> None:
+    """Ask until that is the answer."""
+    end = time.monotonic() + WAIT_S
+    while (answer := await ask()) != wanted:
+        assert time.monotonic() < end, f"not {wanted!r} within {WAIT_S} s: {answer!r}"
         await anyio.sleep(LOOK_S)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import BUS, WAIT_S, Bus
+from tests.polling import until
 
 SLOW = {"typer", "anyio", "msgspec", "psutil", "rich", "aiosqlite", "structlog", "asyncio", "click", "platformdirs"}
 DEAR = {
@@ -261,7 +262,7 @@ def test_a_receipt_says_how_far_a_message_has_come(bus: Bus) -> None:
     # then
     assert state() == "queued"
     bus.ok("inbox", "--peek", agent="rob")
-    assert state() == "delivered"
+    until(lambda: state() == "delivered", state)  # on record a moment after it was shown
     bus.ok("ack", message, agent="rob")
     assert state() == "acked"
     assert bus.ok("inbox", agent="rob") == ""

@@ -3,6 +3,7 @@
 It reads /proc and the home's folders, and asks HEALTH over the socket; the database is only ever looked at with stat.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -19,22 +20,25 @@ ASK_S = 5.0
 def sample(home: Path) -> Sample | None:
     """All rows; None where no supervisor answers just now."""
     try:
-        counts = _health(home)
-        process = psutil.Process(int(counts.pop("pid")))
-        return {**_process(process), **_database(home), **_files(home), **counts}
+        with _asked(home) as counts:  # its own connection is always in the sample, never now and then
+            process = psutil.Process(int(counts.pop("pid")))
+            return {**_process(process), **_database(home), **_files(home), **counts}
     except (OSError, ValueError, KeyError, psutil.Error):
         return None
 
 
-def _health(home: Path) -> Sample:
-    """What the supervisor counts, by the names of its HEALTH answer, and its pid."""
+@contextlib.contextmanager
+def _asked(home: Path) -> Iterator[Sample]:
+    """What the supervisor counts, by the names of its HEALTH answer, and its pid. At the end it has seen us go."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ASK_S)
         connection.connect(str(home / "bus.sock"))
         connection.sendall(b'{"id":"sample","to":"supervisor","body":{"type":"HEALTH"}}\n')
         with connection.makefile("rb") as lines:
             body = json.loads(lines.readline())["body"]
-    return {"pid": body["pid"], **{f"bus: {name}": count for name, count in body["counts"].items()}}
+            yield {"pid": body["pid"], **{f"bus: {name}": count for name, count in body["counts"].items()}}
+            connection.shutdown(socket.SHUT_WR)
+            lines.read()
 
 
 def _process(process: psutil.Process) -> Sample:
