@@ -123,14 +123,22 @@ async def crowd(bus: Bus, agents: int, each: int, seed: int) -> Crowd:
     files = [f"{top}/{middle}/f{number}.py" for top in "abcde" for middle in "vwxyz" for number in range(40)]
     clients = {f"a{n}": bus.client(f"a{n}") for n in range(agents)}
     waited = killed = 0
-    for _ in range(each * agents):
+    asked = 0
+    while asked < each * agents:
         name = chance.choice(list(clients))
         client, territory = clients[name], bus.supervisor.world.territory(TERRITORY)
         mine = territory.held.of(name)
+        waits = territory.waiting.of(name)
         if len(mine) > 3 or (mine and chance.random() < 0.3):
             await client.ask({"type": "RETURN", "lease": chance.choice(mine)})
+        if len(waits) > 1:  # it does something else meanwhile
+            if chance.random() < 0.1:
+                await client.ask({"type": "RETURN", "lease": chance.choice(waits)})
+            continue
+        asked += 1
         claims = {_claim(chance, files) for _ in range(chance.randint(1, 3))}
         wrapper = process()
+        bus.supervisor.forget(client.session)
         clients[name] = client = bus.client(name, FakeCaller(chain=[wrapper]))
         body = ask(*claims, wait_ms=3_600_000, shared=chance.random() < 0.2, bound=chance.random() < 0.5)
         waited += (await client.ask(body))["type"] == "LEASE QUEUED"

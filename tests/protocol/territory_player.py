@@ -25,6 +25,7 @@ from interlock.protocol.territory_commands import (
     Split,
     Transfer,
 )
+from interlock.protocol.territory_events import TerritoryEvent
 from interlock.protocol.territory_evolve import evolve
 from interlock.protocol.territory_state import Territory, next_deadline
 
@@ -43,6 +44,7 @@ class Player:
         self.told: list[str] = []
         self.events: list[Any] = []
         self._id = 0
+        self._said_ids: set[str] = set()
 
     def play(self, story: str) -> "Player":
         """Lines are divided by `;`."""
@@ -83,6 +85,7 @@ class Player:
         plain = [word for word in rest if word not in flags and "=" not in word]
         self._id += 1
         id_ = options.get("id", f"m{self._id}")
+        taken, self._said_ids = id_ in self._said_ids, {*self._said_ids, id_}
         ttl_ms = parse_duration(options["ttl"]) or 0 if "ttl" in options else 0
         match verb:
             case "acquires":
@@ -90,6 +93,7 @@ class Player:
                     who, 1, id_, tuple(map(parse_claim, plain)), "shared" in flags, "x", ttl_ms,
                     options.get("name", ""), parse_duration(options["wait"]) or 0 if "wait" in options else 0,
                     process=process(int(options["pid"])) if "pid" in options else None, with_agent="bound" in flags,
+                    again=taken,
                 )  # fmt: skip
             case "renews":
                 return Renew(who, id_, plain[0], ttl_ms)
@@ -117,7 +121,7 @@ class Player:
         now = Now(1_000_000 + self.mono_ms, self.boot, self.mono_ms, self.seq)
         outcome = decide(self.territory, command, now)
         assert fold(evolve, self.territory, outcome.events) == outcome.state, "replayed it is the same"
-        again = msgspec.json.decode(msgspec.json.encode(outcome.events), type=tuple[type_of_events(), ...])
+        again = msgspec.json.decode(msgspec.json.encode(outcome.events), type=tuple[TerritoryEvent, ...])
         assert again == outcome.events
         self.territory, self.seq = outcome.state, self.seq + len(outcome.events)
         self.events = list(outcome.events)
@@ -130,9 +134,3 @@ class Player:
         ends = [each.until for each in (*self.territory.held.values(), *self.territory.waiting.values()) if each.until]
         assert (deadline is not None) == bool(ends)
         assert deadline is None or deadline.mono_ms <= min(each.mono_ms for each in ends), "nothing comes late"
-
-
-def type_of_events() -> Any:
-    from interlock.protocol.territory_events import TerritoryEvent
-
-    return TerritoryEvent

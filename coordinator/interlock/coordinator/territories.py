@@ -128,7 +128,7 @@ class Territories:
             process = ancestors[0] if ancestors else None
         return key, Acquire(
             agent.name, agent.incarnation, id_, claims, ask.shared, ask.purpose, ask.ttl_ms, ask.name, ask.wait_ms,
-            place.worktree, process, process is None and _is_bound(agent), ask.run,
+            place.worktree, process, process is None and _is_bound(agent), ask.run, id_ in world.ids,
         )  # fmt: skip
 
     async def _split(self, session: Session, ask: SplitLease, id_: str, agent: Agent) -> tuple[str, Split]:

@@ -87,8 +87,9 @@ def _acquire(draft: Draft, asked: Acquire) -> None:
     if known is not None:
         _answer_again(draft, known, asked)
         return
-    gone = next((pair for pair in draft.state.ended.items() if pair[1].request == asked.id), None)
-    if gone is not None:  # the very same message: it is never done again
+    over = draft.state.ended.items() if asked.again else ()
+    gone = next((pair for pair in over if pair[1].request == asked.id), None)
+    if gone is not None:
         draft.answer(asked.sender, ended(draft, *gone))
         return
     ttl_ms = asked.ttl_ms or LEASE_TTL_MS

@@ -13,6 +13,7 @@ class Acquire(msgspec.Struct, frozen=True):
     Args:
         claims: as they lie in the repository.
         wait_ms: how long it may wait in the queue; 0: refused where it would have to.
+        again: the very same message was taken in before: it is never done twice.
         process: it is to end with that process. with_agent: with its agent, which is bound to one.
     """
 
@@ -29,6 +30,7 @@ class Acquire(msgspec.Struct, frozen=True):
     process: Identity | None = None
     with_agent: bool = False
     run: bool = False
+    again: bool = False
 
 
 class Renew(msgspec.Struct, frozen=True):
