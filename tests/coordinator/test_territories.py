@@ -9,6 +9,7 @@ from tests.coordinator.memory_store import MemoryStore
 from tests.coordinator.territories import plain_repositories
 
 from interlock.coordinator.records import decode
+from interlock.coordinator.world import World
 from interlock.protocol.claim import Claim, claims_overlap
 from interlock.protocol.territory_events import LeaseBegan, LeaseMoved, LeaseOver
 
@@ -71,6 +72,25 @@ async def test_leases_survive_a_restart_and_so_does_what_they_are_bound_to() -> 
         territory = bus.supervisor.world.territories[TERRITORY]
         assert [each.agent for each in territory.held.values()] == ["bob"]
         assert (await replayed(store)).territories == bus.supervisor.world.territories
+
+
+async def test_a_snapshot_keeps_leases_and_finds_them_again() -> None:
+    async with new_bus().running() as bus:
+        ann, bob = bus.client("ann"), bus.client("bob")
+        await ann.ask(ask("src/**", "a.py:1-9"))
+        await bob.ask(ask("src/a.py", wait_ms=60_000))
+        world = World.decode(bus.supervisor.world.encode())
+        assert world.territories == bus.supervisor.world.territories
+        (lease,) = world.territories[TERRITORY].held.overlapping([Claim("src/b.py")])
+        assert lease.agent == "ann"
+
+
+async def test_an_agent_that_has_lost_its_memory_is_told_of_its_leases() -> None:
+    async with new_bus().running() as bus:
+        ann = bus.client("ann")
+        lease = await ann.ask(ask("src/**"))
+        me = await ann.ask({"type": "ME"}, to="supervisor")
+        assert [(each["lease"], each["claims"]) for each in me["leases"]] == [(lease["lease"], ["src/**"])]
 
 
 async def test_the_end_of_an_agent_ends_its_leases() -> None:

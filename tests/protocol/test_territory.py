@@ -7,6 +7,9 @@ from typing import NamedTuple
 import pytest
 from tests.protocol.territory_player import Player
 
+from interlock.protocol.limits import EXPIRED_A_STEP
+from interlock.protocol.territory_state import next_deadline
+
 
 class Row(NamedTuple):
     name: str
@@ -118,3 +121,13 @@ def test_expiry_does_not_wait_for_the_timer() -> None:
 def test_what_is_known_of_a_lost_lease_is_said() -> None:
     player = Player().play("ann acquires a ttl=1m; 60s passes; 5s passes; ann renews L1")
     assert player.said.why == "L1 of ann is over since 5s (expired: not renewed for 1m): acquire it anew"
+
+
+def test_many_that_end_at_one_moment_go_a_step_at_a_time_and_all_of_them() -> None:
+    player = Player().play("; ".join(f"ann acquires f{n} ttl=10s" for n in range(EXPIRED_A_STEP + 9)))
+    player.play("10s passes")
+    assert len(player.territory.held) == 9
+    deadline = next_deadline(player.territory, player.boot)
+    assert deadline is not None
+    assert deadline.mono_ms <= player.mono_ms
+    assert player.play("0s passes").state() == ""

@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.coordinator.naming import Names
 from interlock.coordinator.presence import presence_of
+from interlock.coordinator.territory_views import under
 from interlock.coordinator.views import reservations_of
 from interlock.coordinator.world import GATE
 from interlock.protocol import control, gate_questions
@@ -100,8 +101,12 @@ class GateDesk:
         """Every managed command, the oldest first."""
         now_ms = self._supervisor.clock.wall_ms()
         return gate_questions.CommandsReply(
-            tuple(command_view(each, now_ms) for each in self._supervisor.world.gate.commands.values())
+            tuple(self._shown(each, now_ms) for each in self._supervisor.world.gate.commands.values())
         )
+
+    def _shown(self, command: Managed, now_ms: int) -> dict[str, Any]:
+        leases = under(self._supervisor.world.territories.values(), command.launch)
+        return {**command_view(command, now_ms), "leases": leases}
 
     async def recover(
         self, session: Session, question: gate_questions.RecoverLaunch

@@ -38,7 +38,7 @@ from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.identity import Identity
 from interlock.protocol.messages import FromBus, Refused
-from interlock.protocol.outcome import Outcome
+from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.registry import Expire
 from interlock.protocol.resource_commands import Define, Heard, Tick
 from interlock.protocol.resource_state import (
@@ -262,6 +262,10 @@ class Supervisor:
             self._consequences.follow(actor.address, outcome, staged)
         except Exception as error:
             log.error("follow_up_failed", actor=actor.address, exc_info=error)
+
+    def now(self) -> Now:
+        """The moment, as a machine may know it."""
+        return Now(self.clock.wall_ms(), self.clock.boot(), self.clock.mono_ms(), self.journal.next_seq)
 
     def watched(self) -> int:
         """How many processes are watched, each by an open file; one that an agent and a ticket live by counts twice."""

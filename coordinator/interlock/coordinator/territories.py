@@ -42,7 +42,6 @@ from interlock.protocol.limits import (
 )
 from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.names import nearest
-from interlock.protocol.outcome import Now
 from interlock.protocol.registry import Agent
 from interlock.protocol.territory_commands import (
     Acquire,
@@ -150,7 +149,7 @@ class Territories:
         world = self._supervisor.world
         territory = world.territory(self.key_of(place))
         return questions.TerritoryReply(
-            map_of(territory, visible(place.main or place.worktree), world.seq, self._now(), within)
+            map_of(territory, visible(place.main or place.worktree), world.seq, self._supervisor.now(), within)
         )
 
     async def leases(self, session: Session, question: questions.AskLeases) -> questions.LeasesReply:
@@ -160,7 +159,7 @@ class Territories:
         territory = self._territory(session, question.directory)
         agent = session.agent if question.mine else ""
         found = list(page_of(territory, agent, question.after, LEASES_A_PAGE + 1))
-        now = self._now()
+        now = self._supervisor.now()
         page = tuple(lease_view(lease, now) for lease in found[:LEASES_A_PAGE])
         return questions.LeasesReply(page, territory.key, log_from_ms, len(found) > LEASES_A_PAGE)
 
@@ -249,10 +248,6 @@ class Territories:
             hint = f"did you mean {' or '.join(close)}?" if close else "name an agent that is here, see bus agents"
             raise No(Code.UNKNOWN_TARGET, f"no agent {visible(name)[:64]!r} is here: {hint}")
         return found
-
-    def _now(self) -> Now:
-        clock = self._supervisor.clock
-        return Now(clock.wall_ms(), clock.boot(), clock.mono_ms(), self._supervisor.world.seq + 1)
 
     async def _ask(self, key: str, make: Callable[[str], TerritoryCommand]) -> FromBus:
         return await self._supervisor.ask(key, make)

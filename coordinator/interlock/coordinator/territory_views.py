@@ -1,7 +1,7 @@
 """A territory as people and programs are shown it: the map, and one lease of it. Reads committed state only."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -9,7 +9,7 @@ from interlock.protocol.claim import Claim
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.identity import Identity
 from interlock.protocol.lease import Lease
-from interlock.protocol.limits import BEHIND_TOLD_MAX, MAP_LEASES_MAX
+from interlock.protocol.limits import BEHIND_TOLD_MAX, LEASES_A_PAGE, MAP_LEASES_MAX
 from interlock.protocol.outcome import Now
 from interlock.protocol.territory_draft import texts
 from interlock.protocol.territory_overlap import blockers
@@ -75,6 +75,21 @@ def lease_view(lease: Lease, now: Now) -> dict[str, Any]:
     if lease.launches:
         view["launches"] = list(lease.launches)
     return view
+
+
+def leases_of(territories: Iterable[Territory], agent: str, now: Now) -> Iterator[dict[str, Any]]:
+    """What one agent has and waits for, everywhere; not more than anybody reads."""
+    found = (
+        lease_view(territory.lease(id_), now)  # type: ignore[arg-type] # it is there: the territory itself says so
+        for territory in territories
+        for id_ in (*territory.held.of(agent), *territory.waiting.of(agent))
+    )
+    return islice(found, LEASES_A_PAGE)
+
+
+def under(territories: Iterable[Territory], launch: str) -> dict[str, int]:
+    """Lease → fence of what a command runs under."""
+    return {id_: each.held[id_].fence for each in territories for id_ in each.used.get(launch, ())}
 
 
 def hot_of(territory: Territory, now_ms: int) -> list[dict[str, Any]]:

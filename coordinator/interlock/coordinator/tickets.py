@@ -5,6 +5,7 @@ from interlock.coordinator import views
 from interlock.coordinator.naming import Names, told_apart
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.territory_views import leases_of
 from interlock.coordinator.world import INBOX
 from interlock.protocol import control
 from interlock.protocol.codes import Code
@@ -107,6 +108,7 @@ class Tickets:
             tickets=tuple(views.holdings(world, session.agent, keys)),
             unread=len(world.inbox(session.agent).unread),
             lost=tuple(lost),
+            leases=tuple(leases_of(world.territories.values(), session.agent, self._supervisor.now())),
         )
 
     def _said(self, agent: str, truth: Granted | Revoked) -> None:

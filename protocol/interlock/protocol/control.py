@@ -178,6 +178,7 @@ class MeReply(msgspec.Struct, frozen=True, tag="ME_REPLY"):
     tickets: tuple[Holding, ...]
     unread: int
     lost: tuple[str, ...] = ()
+    leases: tuple[dict[str, Any], ...] = ()  # as `bus leases --json` has them, of every repository
 
 
 class InboxReply(msgspec.Struct, frozen=True, tag="INBOX_REPLY"):

@@ -31,7 +31,17 @@ def command() -> int:
         words += [f"since {age}"]
         words += [f'for "{one_line(ticket["purpose"])}"'] if ticket.get("purpose") else []
         say_out(f"  {' '.join(words)} - next: {ticket['next']}")
-    if not me["tickets"]:
+    for lease in me.get("leases", ()):
+        paths = one_line(" ".join(lease["claims"]))
+        if lease["state"] == "waiting":
+            say_out(f"  lease {lease['lease']} {paths} waits - next: bus map")
+        elif lease["left_s"] is None:
+            bound = f"while {lease['bound_to']} lives"
+            say_out(f"  lease {lease['lease']} {paths} {bound} - next: bus lease release {lease['lease']}")
+        else:
+            left = format_age(lease["left_s"] * 1000)
+            say_out(f"  lease {lease['lease']} {paths} for {left} more - next: bus lease renew {lease['lease']}")
+    if not me["tickets"] and not me.get("leases"):
         say_out("  you hold nothing and wait for nothing - next: bus request RESOURCE")
     for lost in me["lost"]:
         say_out(f"  {one_line(lost)}")

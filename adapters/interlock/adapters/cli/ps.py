@@ -49,7 +49,7 @@ def _show(commands: list[dict[str, Any]], root: str) -> int:
     rows = [
         [
             each["launch"], each["agent"], each["command"], each["state"], format_age(each["age_s"] * 1000),
-            ", ".join(each["holds"]) or "-", _members(each["processes"]),
+            ", ".join([*each["holds"], *each.get("leases", ())]) or "-", _members(each["processes"]),
         ]
         for each in commands
     ]  # fmt: skip
