@@ -12,7 +12,7 @@ from interlock.adapters.cli.options import Failure, say_err, say_out
 
 DULL = {
     "seq", "at", "actor", "type", "at_ms", "keeper", "definition", "letter", "until_ms", "process", "ticket",
-    "poll_at", "claim_at", "until", "sweep_at", "server",
+    "poll_at", "claim_at", "until", "sweep_at", "server", "request", "asked_ms", "since_ms",
 }  # fmt: skip
 
 
@@ -119,7 +119,9 @@ def _show(event: dict[str, object]) -> None:
     if Given.options.json:
         say_out(json.dumps(event, ensure_ascii=False))
         return
-    words = [f"{event['seq']:>5}", local_time(str(event["at"])), f"{str(event['actor']).removeprefix('machine/'):<14}"]
+    actor = str(event["actor"]).removeprefix("machine/")
+    actor = actor[:16] if actor.startswith("territory/") else actor  # its agents know which; --json has all of it
+    words = [f"{event['seq']:>5}", local_time(str(event["at"])), f"{actor:<14}"]
     words.append(f"{event['type']:<14}")
     words += _facts(event)
     say_out(one_line(" ".join(words)).rstrip())
@@ -135,6 +137,9 @@ def _facts(event: dict[str, object]) -> list[str]:
         return [f"agent={agent.get('name')}", f"incarnation={agent.get('incarnation')}"] + (
             [f"bound_to={json.dumps(bound)}"] if bound else []
         )
+    claims = event.get("claims")
+    if isinstance(claims, list):
+        event = {**event, "claims": " ".join(map(_claim, claims))}
     facts = [f"{key}={_short(value)}" for key, value in event.items() if key not in DULL and value not in ("", None)]
     if isinstance(ticket, dict):
         facts += [f"worktree={ticket.get('worktree')}", f"purpose={json.dumps(ticket.get('purpose', ''))}"]
@@ -142,6 +147,10 @@ def _facts(event: dict[str, object]) -> list[str]:
     if isinstance(letter, dict):
         facts += [f"from={letter.get('from')}", f"id={letter.get('id')}"]
     return facts
+
+
+def _claim(claim: dict[str, object]) -> str:
+    return f"{claim['pattern']}" + (f":{claim['first']}-{claim['last']}" if claim.get("first") else "")
 
 
 def _short(value: object) -> str:
