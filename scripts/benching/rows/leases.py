@@ -1,7 +1,7 @@
 """Leases: what it takes to decide an acquire with 100 to 100,000 live leases, beside a scan of all of them.
 
 Of the pure machine alone, in this process: everything that overlaps is found, and the lease is put among the others.
-That changes nothing, so each is done three times and the middle one counts: what else the machine does is no part of it.
+That changes nothing, so each is done three times and the middle one counts: whatever else the machine does is left out.
 """
 
 import gc
