@@ -10,6 +10,7 @@ from scripts.benching.rows import (
     growth,
     kill,
     latency,
+    leases,
     one_lock,
     restart,
     server_handover,
@@ -26,6 +27,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "send": whole_process.measure,
     "run": gated_command.measure,
     "growth": growth.measure,
+    "leases": leases.measure,
     "restart": restart.measure,
     "rest": at_rest.measure,
 }

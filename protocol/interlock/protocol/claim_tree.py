@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from interlock.protocol.glob_fan import EMPTY_FAN, Fan, Name
+from interlock.protocol.glob_affixes import Name
+from interlock.protocol.glob_fan import EMPTY_FAN, Fan
 from interlock.protocol.glob_segment import Segment
 from interlock.protocol.glob_word import STAR, Letter
 
@@ -191,7 +192,7 @@ class _Draft:
             letter: each.tree for letter, each in below.items() if isinstance(letter, Segment)
         }
         tree.ends, tree.stays = tuple(sorted(self.ends)), self.letter is STAR
-        tree.names, tree.segments = Fan(names), Fan(segments)
+        tree.names, tree.segments = Fan(names) if names else EMPTY_FAN, Fan(segments) if segments else EMPTY_FAN
         tree.deep = below[STAR].tree if STAR in below else None
 
 

@@ -11,10 +11,11 @@ The meaning is that of git's pathspec `:(glob)`, and `{a,b}` besides. A path is 
 between names and none of them empty. Nothing here looks at a file: a name may be one's or a directory's.
 """
 
+import re
 from functools import lru_cache
 
 from interlock.protocol.glob_text import BadPattern as BadPattern  # noqa: PLC0414 - part of what is imported from here
-from interlock.protocol.glob_text import alternatives, parts, quoted
+from interlock.protocol.glob_text import alternatives, names, parts, quoted
 from interlock.protocol.glob_word import STAR, Letter, Word
 from interlock.protocol.limits import PATTERN_CHARACTERS_MAX, PATTERNS_KEPT
 
@@ -55,6 +56,9 @@ class Pattern:
         return f"Pattern({self.text!r})"
 
 
+_SPECIAL = re.compile(r"[*?\[{\\]|/\Z")
+
+
 @lru_cache(maxsize=PATTERNS_KEPT)
 def overlap(a: Pattern, b: Pattern) -> bool:
     """There is a path that both mean. Exact: decided by the automata, not by comparing texts."""
@@ -76,14 +80,16 @@ def _parse(text: str) -> Pattern:
         )
     if "\0" in text:
         raise BadPattern(f"{quoted(text)} has a NUL character in it, and no path has")
+    if not _SPECIAL.search(text):
+        return Pattern(text, (Word((*names(text), STAR)),), text)
     words, literals = list[Word](), list[str]()
     for each in alternatives(text):
         below = each.endswith("/")
         letters, wild = parts(each + "**" if below else each)
         words.append(Word(letters if wild else [*letters, STAR]))
-        literals.append("" if wild else "/".join(_names(letters)))
+        literals.append("" if wild else _joined(letters))
     return Pattern(text, tuple(words), literals[0] if len(literals) == 1 else "")
 
 
-def _names(letters: list[Letter]) -> list[str]:
-    return [each for each in letters if isinstance(each, str)]
+def _joined(letters: list[Letter]) -> str:
+    return "/".join(each for each in letters if isinstance(each, str))

@@ -1,10 +1,8 @@
 """A segment: what a pattern says of one name between two slashes, where that is more than the name itself."""
 
-import re
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
-from interlock.protocol.glob_set import CharacterSet
-from interlock.protocol.glob_word import STAR, Letter, Word
+from interlock.protocol.glob_word import STAR, Word
 from interlock.protocol.limits import PATTERNS_KEPT
 
 
@@ -21,11 +19,15 @@ class Segment:
         self.word = word
         self.head = "".join(each for each in letters[:head] if isinstance(each, str))
         self.tail = "".join(each for each in letters[len(letters) - tail :] if isinstance(each, str))
-        self.anything = word.letters == (STAR,)
+        self._length = len(self.head) + len(self.tail)
+        self._is_simple = self._length == len(letters) - 1 and letters[len(self.head)] is STAR
+        self.anything = letters == (STAR,)
 
     def has(self, plain: str) -> bool:
         """It stands for that name."""
-        return self._expression.fullmatch(plain) is not None
+        if len(plain) < self._length or not plain.startswith(self.head) or not plain.endswith(self.tail):
+            return False
+        return self._is_simple or self.word.reads(plain)
 
     def meets(self, other: "Segment") -> bool:
         """Some name is meant by both."""
@@ -44,32 +46,7 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({list(self.word.letters)})"
 
-    @cached_property
-    def _expression(self) -> re.Pattern[str]:
-        """What stands between two stars is found where it is first possible, once for all: no going back over stars."""
-        pieces: list[list[str]] = [[]]
-        for letter in self.word.letters:
-            if letter is STAR:
-                pieces.append([])
-            else:
-                pieces[-1].append(_character(letter))
-        first, *middle, last = ("".join(each) for each in pieces) if len(pieces) > 1 else ("".join(pieces[0]), "")
-        if len(pieces) == 1:
-            return re.compile(first, re.DOTALL)
-        return re.compile(first + "".join(f"(?>.*?{each})" for each in middle) + f".*{last}", re.DOTALL)
-
 
 @lru_cache(maxsize=PATTERNS_KEPT)
 def _meet(one: Segment, other: Segment) -> bool:
     return one.word.meets(other.word)
-
-
-def _character(letter: Letter) -> str:
-    if isinstance(letter, str):
-        return re.escape(letter)
-    assert isinstance(letter, CharacterSet)
-    return "[" + "".join(f"{_escaped(first)}-{_escaped(last)}" for first, last in letter.ranges) + "]"
-
-
-def _escaped(point: int) -> str:
-    return f"\\U{point:08x}"

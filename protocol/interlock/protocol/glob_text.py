@@ -19,6 +19,7 @@ from interlock.protocol.visible import unhidden
 SHOWN = 60  # characters of a pattern that a sentence quotes
 ANYTHING = Segment(Word([STAR]))
 _PLAIN = re.compile(r"[^\\\[\]{},*?/]+")
+_RUN = re.compile(r"[^\\\[*?/]+")
 _NAME = re.compile(r"([^\\\[*?/]+)(?:/|\Z)")
 
 
@@ -102,7 +103,10 @@ def parts(text: str) -> tuple[list[Letter], bool]:
                 name.append(characters.single() or characters)
                 wildcards += 1
             case _:
-                name.append(character)
+                run = _RUN.match(text, at)
+                assert run is not None
+                name.extend(run[0])
+                end = run.end()
         at = end
     if wildcards > PATTERN_WILDCARDS_MAX:
         raise BadPattern(f"{quoted(text)} has more than {PATTERN_WILDCARDS_MAX} wildcards: claim a directory instead")
@@ -111,7 +115,17 @@ def parts(text: str) -> tuple[list[Letter], bool]:
     return found, wildcards > 0
 
 
+def names(text: str) -> list[str]:
+    """The names of a path without wildcards. Raises BadPattern."""
+    found = text.split("/")
+    if not _NO_NAMES.isdisjoint(found):
+        for name in found:
+            _letter(text, [name] if name else [], is_tree=False)
+    return found
+
+
 # --- straight helpers -------------------------------------------------------------------------
+_NO_NAMES = frozenset({"", ".", ".."})
 _ENOUGH = PATTERN_ALTERNATIVES_MAX + 1
 
 

@@ -11,7 +11,7 @@ from interlock.protocol.claim_tree import End, Way, planted
 from interlock.protocol.lease import Lease
 from interlock.protocol.line import EMPTY_LINE, Line
 from interlock.protocol.outcome import Deadline, Now, earliest
-from interlock.protocol.table import EMPTY, Table
+from interlock.protocol.spread import Spread
 
 
 class _Kept(NamedTuple):
@@ -36,8 +36,8 @@ class Leases:
             places.setdefault(lease.agent, []).append((arrival, lease.id))
             if until is not None:
                 noted.setdefault(until.boot, []).append((until.mono_ms, lease.id))
-        self._by_id: Table[str, _Kept] = Table(kept) if kept else EMPTY
-        self._of_agent: Table[str, Line] = Table({agent: Line(each) for agent, each in places.items()})
+        self._by_id: Spread[str, _Kept] = Spread(kept)
+        self._of_agent: Spread[str, Line] = Spread({agent: Line(each) for agent, each in places.items()})
         self._noted: dict[str, Line] = {boot: Line(each) for boot, each in noted.items()}
         self._tree = planted(each for lease, arrival, _ in kept.values() for each in _ways(lease, arrival))
         self._next_arrival = len(kept) + 1
@@ -52,7 +52,7 @@ class Leases:
             new._next_arrival += 1
         if before is None or before.lease.agent != lease.agent:
             new._give_up(before)
-            line = self._of_agent.get(lease.agent, EMPTY_LINE)
+            line = self._of_agent.get(lease.agent) or EMPTY_LINE
             new._of_agent = new._of_agent.put(lease.agent, line.add((arrival, lease.id)))
         if before is None or before.lease.claims != lease.claims:
             new._uproot(before)
@@ -92,15 +92,15 @@ class Leases:
         return len(self._by_id)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_id)
+        return (lease.id for lease in self.values())
 
     def values(self) -> Iterator[Lease]:
         """In order of arrival."""
-        return (kept.lease for kept in self._by_id.values())
+        return (kept.lease for kept in sorted(self._by_id.values(), key=_arrival))
 
     def of(self, agent: str) -> tuple[str, ...]:
         """Ids of an agent's leases, in order of arrival."""
-        return tuple(self._of_agent.get(agent, EMPTY_LINE))
+        return tuple(self._of_agent.get(agent) or ())
 
     def overlapping(self, claims: Iterable[Claim]) -> list[Lease]:
         """Every lease that has something in common with one of these claims, whoever's it is, in order of arrival."""
@@ -206,6 +206,10 @@ class Leases:
         if kept is not None:
             for way, end in _ways(kept.lease, kept.arrival):
                 self._tree = self._tree.without(way, end)
+
+
+def _arrival(kept: _Kept) -> int:
+    return kept.arrival
 
 
 def _ways(lease: Lease, arrival: int) -> Iterable[tuple[Way, End]]:
