@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.adapters.territory_repository import T0, Repository, document, lease, lines, ranged
 
-from interlock.adapters.cli import app, asking
+from interlock.adapters.cli import app, asking, history_asked
 from interlock.adapters.cli.options import Failure, Options
 from interlock.adapters.territory.git_call import Git
 from interlock.adapters.territory.history import check_history
@@ -214,7 +214,7 @@ def fake_bus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: dict[str, 
     (tmp_path / "home" / "bus.db").touch()
     monkeypatch.setenv("BUS_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(asking, "Connection", Answering)
-    monkeypatch.setattr("interlock.adapters.cli.connection.Connection", Answering)
+    monkeypatch.setattr(history_asked, "Connection", Answering)
     return asked
 
 

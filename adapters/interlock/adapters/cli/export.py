@@ -13,18 +13,15 @@ def command(
     """Write this repository's leases, in force and past, and who committed what, as one JSON document."""
     import json
 
-    from interlock.adapters.cli.asking import ask_bus, here
+    from interlock.adapters.cli.asking import here
+    from interlock.adapters.cli.history_asked import ask_history
     from interlock.adapters.territory.given_file import write_given
     from interlock.adapters.territory.history import check_history, cut
     from interlock.adapters.territory.problem import Problem
     from interlock.protocol.visible import visible
 
     since_ms = _moment(since)
-    directory = here()
-    if directory == "-":
-        raise Failure(64, "no git repository here: go into the one whose leases you want")
-    document = ask_bus("HISTORY", directory=directory)
-    document.pop("type", None)  # the word of the answer, as every answer has one
+    document, _ = ask_history(here())
     try:
         check_history(document, "the bus's answer")
         data = json.dumps(cut(document, since_ms)).encode() + b"\n"

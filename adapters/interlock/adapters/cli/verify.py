@@ -23,9 +23,10 @@ def command(
 ) -> int:
     """Check what head brings to base: each path of each commit was under a lease, and nobody else holds it now."""
     from interlock.adapters.cli.asking import here
+    from interlock.adapters.cli.history_asked import ask_history
     from interlock.adapters.territory.git_call import Git
     from interlock.adapters.territory.given_file import read_given
-    from interlock.adapters.territory.history import EXPORT_BYTES_MAX, read_history
+    from interlock.adapters.territory.history import EXPORT_BYTES_MAX, check_history, read_history
     from interlock.adapters.territory.problem import Problem
     from interlock.adapters.territory.verification import verify
 
@@ -36,7 +37,8 @@ def command(
         if leases:
             history, caller = read_history(read_given(leases, EXPORT_BYTES_MAX), leases), _name()
         else:
-            history, caller = _ask(directory)
+            document, caller = ask_history(directory)
+            history = check_history(document, "the bus's answer")
         report = verify(Git(os.getcwd()), base, head, history, caller)
         if sarif:
             _write_sarif(sarif, report)
@@ -57,22 +59,6 @@ def _name() -> str:
     if why:
         raise Failure(64, why)
     return name
-
-
-def _ask(directory: str) -> "tuple[History, str]":
-    """What the bus knows of this repository's leases, and who asks. Raises Failure, Problem."""
-    from interlock.adapters.cli.asking import body_of
-    from interlock.adapters.cli.connection import Connection
-    from interlock.adapters.paths import find_home
-    from interlock.adapters.territory.history import check_history
-
-    if directory == "-":
-        raise Failure(64, "no worktree here that the bus could know: go into one, or give --leases FILE")
-    if not find_home(Given.options.home).database.exists():
-        raise Failure(69, "there has been no bus here, so it knows no leases: give --leases FILE, from bus export")
-    with Connection(Given.options) as connection:
-        document = body_of(connection.ask("supervisor", body={"type": "HISTORY", "directory": directory}))
-        return check_history(document, "the bus's answer"), str(connection.welcome.get("agent", ""))
 
 
 def _tell(directory: str, report: "Report") -> None:

@@ -91,7 +91,7 @@ def commits_of(git: Git, range_: Range) -> list[Commit]:
     for at in range(1, len(fields) - 1, _FIELDS):
         sha, _, seconds, trailers = fields[at : at + 4]
         last = trailers.decode("utf-8", "replace").split("\x1f")[-1].strip()
-        found.append(Commit(sha.decode(), int(seconds) * 1000, last))
+        found.append(Commit(sha.decode(), int(seconds or 0) * 1000, last))
     cut = _shallow(git)
     if cut and any(each.sha in cut for each in found):
         raise _too_shallow()

@@ -52,9 +52,9 @@ class Git:
         return output
 
     def try_run(self, *words: str) -> bytes | None:
-        """The same; None where git says no. Raises Problem where git cannot be asked, or no repository is here."""
+        """The same; None where git says no, which is its exit code 1. Raises Problem."""
         code, output, said = self._call(words, b"", None)
-        if code and (b"not a git repository" in said or b"dubious ownership" in said):
+        if code > 1 or code < 0:
             raise _failed(words[0], said)
         return None if code else output
 

@@ -25,6 +25,7 @@ from interlock.protocol.visible import one_sentence
 VERSION = 1
 EXPORT_BYTES_MAX = 256 * 1024 * 1024  # some million leases; a larger one is cut with --since
 HOW = frozenset({"", "released", "expired", "gone", "revoked", "transferred"})
+AT_MS_MAX = 253_402_300_799_999  # the end of the year 9999: what is later cannot be written as a time
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -111,8 +112,8 @@ def cut(document: Mapping[str, Any], since_ms: int) -> dict[str, Any]:
 
 def _why_not(history: History) -> str:
     """What is wrong with a value, "" for nothing."""
-    if history.complete_from_ms < 0:
-        return "complete_from_ms is below 0"
+    if not 0 <= history.complete_from_ms <= AT_MS_MAX:
+        return "complete_from_ms is no time"
     for held in history.leases:
         why = _why_not_held(held)
         if why:
@@ -121,8 +122,8 @@ def _why_not(history: History) -> str:
         if len(sha) not in {40, 64} or not _HEX.issuperset(sha):
             return f"{sha!r} is no commit's id"
         why = why_not_agent(made.agent) or ""
-        if why or made.at_ms < 0:
-            return f"commit {sha}: {why or 'at_ms is below 0'}"
+        if why or not 0 <= made.at_ms <= AT_MS_MAX:
+            return f"commit {sha}: {why or 'at_ms is no time'}"
     return ""
 
 
@@ -132,8 +133,8 @@ def _why_not_held(held: Held) -> str:
     why = why_not_agent(held.agent)
     if why:
         return why
-    if held.from_ms < 0 or (held.to_ms is not None and held.to_ms < held.from_ms):
-        return "it ends before it begins"
+    if not 0 <= held.from_ms <= (AT_MS_MAX if held.to_ms is None else held.to_ms) <= AT_MS_MAX:
+        return "it ends before it begins, or at no time"
     if held.how not in HOW or (held.to_ms is None) is not (held.how == ""):
         return f"how it ended is {held.how!r}"
     for claim in held.claims:
@@ -151,4 +152,5 @@ def _why_not_held(held: Held) -> str:
 
 
 def _wrong(source: str, why: str) -> Problem:
-    return Problem(65, one_sentence(f"{source} is no file of bus export ({why}): write it again with bus export"))
+    what, why = one_sentence(source), one_sentence(why)
+    return Problem(65, f"{what} is no file of bus export ({why}): write it again with bus export")
