@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from tests.adapters.territory_repository import T0, Repository, document, lease, lines, ranged
+from tests.end_to_end.playground import ends
 
 from interlock.adapters.cli import app, asking, history_asked
 from interlock.adapters.cli.options import Failure, Options
+from interlock.adapters.territory import git_call
 from interlock.adapters.territory.git_call import Git
 from interlock.adapters.territory.history import check_history
 from interlock.adapters.territory.problem import Problem
@@ -493,6 +495,24 @@ def test_no_repository_and_no_git_are_each_one_sentence(tmp_path: Path, monkeypa
     with pytest.raises(Problem, match="git is not found") as wrong:
         Git(str(tmp_path)).run("version")
     assert wrong.value.exit_code == 69
+
+
+def test_git_that_hangs_or_never_stops_talking_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = tmp_path / "git"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(git_call, "GIT_S_MAX", 0.3)
+    git.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\n")  # it has ended, what it started has not
+    git.chmod(0o755)
+    with pytest.raises(Problem, match="git rev-list took longer than 0 s") as late:
+        Git(str(tmp_path)).run("rev-list")
+    assert late.value.exit_code == 74
+    assert ends(int((tmp_path / "pid").read_text())), "with what it had started"
+    monkeypatch.setattr(git_call, "GIT_S_MAX", 60.0)
+    monkeypatch.setattr(git_call, "OUTPUT_BYTES_MAX", 100_000)
+    git.write_text("#!/bin/sh\nexec yes\n")
+    with pytest.raises(Problem, match="git rev-list has too much to say") as many:
+        Git(str(tmp_path)).run("rev-list")
+    assert many.value.exit_code == 65
 
 
 def test_nothing_that_a_repository_configures_is_run_or_believed(

@@ -5,6 +5,7 @@ A branch cannot excuse itself: what it changes in bus.toml or in a .gitattribute
 
 import os
 import tempfile
+import unicodedata
 from collections.abc import Collection, Iterable
 
 from interlock.adapters.territory.git_call import Git
@@ -28,7 +29,12 @@ def excluded(git: Git, base: str, paths: Collection[str]) -> set[str]:
         Problem: 78 the bus.toml of the base commit is wrong; git cannot be asked.
     """
     patterns = _patterns(git, base)
-    return {path for path in paths if any(each.matches(path) for each in patterns)} | _generated(git, base, paths)
+    named = {path for path in paths if _is_named(unicodedata.normalize("NFC", path), patterns)}
+    return named | _generated(git, base, paths)
+
+
+def _is_named(path: str, patterns: list[Pattern]) -> bool:
+    return any(each.matches(path) for each in patterns)
 
 
 def _patterns(git: Git, base: str) -> list[Pattern]:

@@ -4,7 +4,9 @@ No shell, no hook, no monitor, no external diff, no text conversion, no replaced
 would wait for; bounded time and output; bytes in and bytes out. It never writes into the repository.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -75,6 +77,7 @@ class Git:
                 process = subprocess.Popen(
                     ["git", "--no-pager", *settings, *words],
                     cwd=self.directory, env=environment, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr,
+                    process_group=0,
                 )  # fmt: skip
             except FileNotFoundError:
                 raise Problem(69, "git is not found: install it, or set PATH so that it is") from None
@@ -92,7 +95,7 @@ def _read(process: "subprocess.Popen[bytes]", word: str) -> bytes:
 
     def give_up() -> None:
         late.set()
-        process.kill()
+        _kill(process)
 
     timer = threading.Timer(GIT_S_MAX, give_up)
     timer.daemon = True
@@ -103,7 +106,7 @@ def _read(process: "subprocess.Popen[bytes]", word: str) -> bytes:
             process.wait()
     finally:
         timer.cancel()
-        process.kill()  # one that has ended is left alone
+        _kill(process)
         process.wait()
         process.stdout.close()
     if late.is_set():
@@ -111,6 +114,13 @@ def _read(process: "subprocess.Popen[bytes]", word: str) -> bytes:
     if len(output) > OUTPUT_BYTES_MAX:
         raise Problem(65, f"git {word} has too much to say of so many changes: verify less, with a nearer --base")
     return output
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """With all that it has started, which may hold its output open; one that was waited for is left alone."""
+    if process.returncode is None:  # not poll(): until it is waited for, nobody else can have its number
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _at_most(stream: IO[bytes], bytes_max: int) -> bytes:

@@ -41,9 +41,8 @@ def as_sarif(report: Report, version: str) -> dict[str, Any]:
 def _result(each: Violation, names: list[str]) -> dict[str, Any]:
     path = os.fsencode(each.path)
     place: dict[str, Any] = {"artifactLocation": {"uri": quote(path, safe="/"), "uriBaseId": "%SRCROOT%"}}
-    if each.lines:
-        first, last = each.lines[0]
-        place["region"] = {"startLine": first, "endLine": last}
+    first, last = each.lines[0] if each.lines else (1, 1)  # GitHub shows nothing that has no line
+    place["region"] = {"startLine": first, "endLine": last}
     # The same finding in the next run is the same alert: not by its line, which moves.
     print_ = hashlib.sha256(b"\0".join([path, each.cause.encode(), each.commit.encode(), each.holder.encode()]))
     return {
