@@ -112,6 +112,7 @@ TABLE: list[tuple[str, str, list[dict[str, Any]], Sequence[Hunk], float, tuple[s
     ("taken within the commit's second", "a", [held("a", "src/a", begun=10 + 0.9 / 60)], [WHOLE], 10, ("", "")),
     ("ended within the commit's second", "a", [held("a", "src/a", ended=10 + 0.1 / 60)], [WHOLE], 10, ("", "")),
     ("taken in the second after", "a", [held("a", "src/a", begun=10 + 1.1 / 60)], [WHOLE], 10, ("no_lease", "")),
+    ("other's ended within that second", "a", [held("b", "src/a", ended=10 + 0.5 / 60)], [WHOLE], 10, ("no_lease", "")),
     ("other's had only a part of that second", "a", [held("b", "src/a", begun=10 + 0.5 / 60)], [WHOLE], 10,
      ("no_lease", "")),
 ]  # fmt: skip
@@ -284,6 +285,42 @@ def test_a_history_is_read_as_it_was_written() -> None:
     assert cut(document(complete_from_ms=9), 5)["complete_from_ms"] == 9
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300)
+@given(JSON, st.integers(0, 40))
+def test_a_file_with_any_value_put_anywhere_is_read_or_refused(value: Any, where: int) -> None:
+    """Whatever it is, it ends in a history or in one sentence; and a history can be judged by."""
+    whole = document(held("a", ranged("src/a", 1, 2, "c" * 40)), commits={"b" * 40: ("a", 5)})
+    at = [(each, key) for each in _inside(whole) for key in (each if isinstance(each, dict) else range(len(each)))]
+    holder, key = at[where % len(at)]
+    holder[key] = value
+    known = read_or_refuse(json.dumps(whole).encode())
+    if isinstance(known, Problem):
+        assert (known.exit_code, str(known).isprintable()) == (65, True)
+    else:
+        assert judge(known, "a", LINES).cause in {"", "unknown", *CAUSES}
+
+
+def read_or_refuse(data: bytes) -> History | Problem:
+    try:
+        return read_history(data, "f")
+    except Problem as problem:
+        return problem
+
+
+def _inside(value: Any) -> list[Any]:
+    """Every container in it, itself first."""
+    if not isinstance(value, dict | list):
+        return []
+    return [value, *(each for part in (value.values() if isinstance(value, dict) else value) for each in _inside(part))]
+
+
 def spoilt(**changes: Any) -> bytes:
     """A history of one lease, with some of that lease's values changed."""
     return json.dumps(document({**held("a", ranged("f", 1, 2)), **changes})).encode()
@@ -299,6 +336,7 @@ def spoilt(**changes: Any) -> bytes:
         (b'{"interlock_export": true}', "it has no interlock_export"),
         (b'{"interlock_export": 2}', "was written by a newer bus"),
         (b'{"interlock_export": 1}', "missing required field `territory`"),
+        (json.dumps({**document(), "at": "today"}).encode(), "'today' is no time"),
         (json.dumps({**document(), "complete_from_ms": -1}).encode(), "complete_from_ms is no time"),
         (json.dumps({**document(), "complete_from_ms": 10**18}).encode(), "complete_from_ms is no time"),
         (json.dumps({**document(), "leases": {}}).encode(), "Expected `array`"),

@@ -18,6 +18,7 @@ from interlock.adapters.territory.git_call import Git
 from interlock.adapters.territory.history import check_history
 from interlock.adapters.territory.problem import Problem
 from interlock.adapters.territory.verification import Report, verify
+from interlock.protocol.envelope import wire_time
 
 
 def check(repository: Repository, *leases: dict[str, Any], base: str = "main", caller: str = "", **more: Any) -> Report:
@@ -262,6 +263,29 @@ def test_where_there_has_been_no_bus_none_is_started(
     assert not (tmp_path / "none").exists()
 
 
+def test_what_somebody_held_then_and_holds_still_is_said_once(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.commit({"f": "1", "g": "1"})
+    repository.git("checkout", "-q", "-b", "branch")
+    repository.commit({"f": "2"}, "alice", minute=1)
+    repository.commit({"g": "2"}, "alice", minute=1)
+    report = check(repository, lease("bob", "f"), lease("alice", "g", ended=2), lease("bob", "g", begun=2))
+    assert [(each.path, bool(each.commit)) for each in report.violations] == [("f", True), ("g", False)]
+
+
+def test_a_commit_that_is_younger_than_what_is_known_is_told_apart(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.commit({"f": "1"})
+    repository.git("checkout", "-q", "-b", "branch")
+    repository.commit({"f": "2"}, "alice", minute=1)
+    young = repository.commit({"f": "3"}, "alice", minute=3)
+    exported = document() | {"at": wire_time(T0 + 120_000)}
+    report = verify(Git(str(repository.place)), "main", "HEAD", check_history(exported, "a test"), "")
+    assert (len(report.violations), report.later) == (2, 1)
+    recorded = exported | {"commits": {young: {"agent": "alice", "at_ms": T0 + 180_000}}}
+    assert verify(Git(str(repository.place)), "main", "HEAD", check_history(recorded, "a test"), "").later == 0
+
+
 # --- ranges, followed -------------------------------------------------------------------------
 def test_a_range_is_followed_through_what_others_did_above_it(tmp_path: Path) -> None:
     """Taken on 10-20; somebody adds 15 lines above: the same lines are 25-35 then, and 10-20 are somebody else's."""
@@ -413,6 +437,7 @@ def test_hostile_paths_stay_one_line_and_are_escaped_in_every_output(
     assert app.run([*words, "--sarif", str(tmp_path / "s")], Options()) == 1
     out = capfdbinary.readouterr().out.decode().splitlines()
     told = [line for line in out if line.startswith("::")]
+    assert any("two\\nlines" in line for line in out if line not in told)
     assert all(line.startswith("::error file=") for line in told)
     assert any("file=a%2Cb%3Ac%25d,line=2,endLine=3," in line for line in told)
     assert len(out) == 2 * (len(HOSTILE) + 1) + 3, "an annotation and a row for each, a heading, two lines of summary"
@@ -444,7 +469,7 @@ def test_bare_worktree_sparse_sha256_and_a_superproject_all_work(hostile: Reposi
     above.commit({"f": "x"})
     above.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     above.git("commit", "-q", "-m", "x\n\nInterlock-Agent: alice")
-    above.git("config", "diff.ignoreSubmodules", "all")
+    above.write({".gitmodules": '[submodule "sub"]\n\tpath = sub\n\turl = x\n\tignore = all\n'})
     assert found(check(above, lease("alice", "f"), base="HEAD^")) == {("sub", "no_lease", "")}
     assert found(check(above, lease("alice", "sub"), base="HEAD^")) == set()
 
@@ -454,14 +479,17 @@ def test_a_clone_that_is_too_shallow_says_so(tmp_path: Path) -> None:
     for number in range(4):
         whole.commit({"f": f"{number}"}, "alice")
     whole.git("branch", "old", "HEAD~3")
-    for branches in (["--no-single-branch"], ["-b", "main"]):
-        cut = tmp_path / branches[0]
-        whole.git("clone", "-q", "--depth=2", *branches, f"file://{whole.place}", str(cut))
-        base = "origin/old" if branches[0] != "-b" else "HEAD^"
-        shallow = Repository(cut)
-        if base == "HEAD^":
-            assert check(shallow, lease("alice", "f"), base=base).pairs == 1, "what is there is enough"
-            continue
+    whole.git("checkout", "-q", "-b", "side", "HEAD~3")
+    whole.commit({"g": "1"}, "alice")
+    whole.commit({"g": "2"}, "alice")
+    whole.git("checkout", "-q", "main")
+    whole.git("merge", "-q", "-m", "merge", "side")
+    whole.git("clone", "-q", "--depth=2", "--no-single-branch", f"file://{whole.place}", str(tmp_path / "cut"))
+    shallow = Repository(tmp_path / "cut")
+    mine = check_history(document(lease("alice", "g")), "a test")
+    enough = verify(Git(str(shallow.place)), "origin/side^", "origin/side", mine, "")
+    assert (enough.pairs, found(enough)) == (1, set()), "what is there is enough"
+    for base in ("origin/old", "HEAD^"):  # where they part is not there; what was merged is not there as a whole
         with pytest.raises(Problem, match=r"this clone is shallow.*fetch --unshallow") as wrong:
             check(shallow, base=base)
         assert wrong.value.exit_code == 65

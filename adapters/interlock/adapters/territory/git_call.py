@@ -20,7 +20,7 @@ GIT_S_MAX = 120.0  # a million pairs take some ten seconds; what takes longer wa
 OUTPUT_BYTES_MAX = 512 * 1024 * 1024  # more than two million changed paths
 SETTINGS = (
     "core.fsmonitor=", f"core.hooksPath={os.devnull}", f"core.attributesFile={os.devnull}", "core.quotePath=off",
-    "core.splitIndex=false", "core.useReplaceRefs=false", "protocol.ext.allow=never", "trailer.separators=:",
+    "core.splitIndex=false", "protocol.ext.allow=never", "trailer.separators=:",
 )  # fmt: skip
 # Where the repository is, and what a CI run has set for it (safe.directory); everything else of git's is left out.
 KEPT = {

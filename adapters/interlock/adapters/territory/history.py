@@ -17,6 +17,7 @@ import msgspec
 
 from interlock.adapters.territory.problem import Problem
 from interlock.protocol.claim import Claim
+from interlock.protocol.envelope import read_wire_time
 from interlock.protocol.glob import BadPattern, Pattern
 from interlock.protocol.limits import LINE_MAX
 from interlock.protocol.names import why_not_agent
@@ -57,7 +58,12 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """All that is known. Args: complete_from_ms: what ended before is not known; 0: known from the beginning."""
+    """All that is known.
+
+    Args:
+        at: when that was, as a wire time; later it says nothing.
+        complete_from_ms: what ended before is not known; 0: known from the beginning.
+    """
 
     interlock_export: int
     territory: str
@@ -112,6 +118,8 @@ def cut(document: Mapping[str, Any], since_ms: int) -> dict[str, Any]:
 
 def _why_not(history: History) -> str:
     """What is wrong with a value, "" for nothing."""
+    if not 0 < read_wire_time(history.at) <= AT_MS_MAX:
+        return f"{history.at!r} is no time"
     if not 0 <= history.complete_from_ms <= AT_MS_MAX:
         return "complete_from_ms is no time"
     for held in history.leases:

@@ -6,7 +6,7 @@ from typing import Any
 from interlock.adapters.territory.history import History
 from interlock.adapters.territory.judging import CAUSES
 from interlock.adapters.territory.verification import Report, Violation
-from interlock.protocol.envelope import wire_time
+from interlock.protocol.envelope import read_wire_time, wire_time
 from interlock.protocol.visible import visible
 
 COLUMNS = ("CAUSE", "PATH", "LINES", "HOLDER", "AGENT", "COMMIT")
@@ -25,6 +25,7 @@ def as_json(report: Report, history: History) -> dict[str, Any]:
         "unknown_pairs": [{"path": each.path, "commit": each.commit, "agent": each.agent} for each in report.unknown],
         "excluded": report.excluded,
         "ranges_not_followed": report.adrift,
+        "later_than_known": report.later,
         "commits": report.commits,
         "base": report.range.base,
         "head": report.range.head,
@@ -65,6 +66,9 @@ def summary(report: Report, history: History) -> Iterator[str]:
     if report.unknown:
         since = wire_time(history.complete_from_ms)
         yield f"unknown: {len(report.unknown)} pairs from before {since}, where what is known of leases begins"
+    if report.later:
+        until = wire_time(read_wire_time(history.at))
+        yield f"too young: {report.later} violations are of commits after {until}, when this was known: export anew"
     if report.excluded:
         yield f"excluded: {report.excluded} pairs (bus.toml's [territory] exclude, linguist-generated)"
     if report.adrift:

@@ -18,6 +18,7 @@ from interlock.adapters.territory.judging import OK, UNKNOWN, Judge, Verdict, au
 from interlock.adapters.territory.lease_index import LeaseIndex, Match
 from interlock.adapters.territory.line_map import LineMaps, Pair
 from interlock.adapters.territory.spans import Hunk, Span, in_each, line_pairs, moved
+from interlock.protocol.envelope import read_wire_time
 
 SHOWN_BY_LINES_MAX = 2_000  # violations whose lines are looked up only to be shown; the others are shown as files
 
@@ -39,6 +40,7 @@ class Report(NamedTuple):
     Args:
         commits: of the range. pairs: (commit, path) that were judged. unknown: those of them from before what is known.
         excluded: pairs that need no lease. adrift: ranges that could not be followed, their version is not here.
+        later: violations of commits that are younger than the history: it cannot know their leases.
     """
 
     range: Range
@@ -48,6 +50,7 @@ class Report(NamedTuple):
     unknown: list[Violation]
     excluded: int
     adrift: int
+    later: int
 
     def causes(self) -> dict[str, int]:
         """How many violations of each cause, the most frequent first."""
@@ -100,8 +103,14 @@ def verify(git: Git, base: str, head: str, history: History, caller: str) -> Rep
     unknown = [(pair, verdict) for pair, verdict in judged if verdict.cause == UNKNOWN]
     return Report(
         range_, len(commits), len(judged), work.shown(bad), work.shown(unknown, by_lines=False), skipped,
-        len(work.ranges.adrift),
+        len(work.ranges.adrift), _later(bad, commits, history),
     )  # fmt: skip
+
+
+def _later(bad: Iterable[tuple["_Judged", Verdict]], commits: Iterable[Commit], history: History) -> int:
+    known_to_ms = read_wire_time(history.at)
+    later = {each.sha for each in commits if each.at_ms > known_to_ms and each.sha not in history.commits}
+    return sum(pair.commit in later for pair, _ in bad)
 
 
 class _Judged(NamedTuple):
