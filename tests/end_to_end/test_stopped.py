@@ -20,7 +20,8 @@ ASKS = {
 }  # fmt: skip
 ASKS_NOBODY = {"completion", "errors", "help", "init", "brief", "config", "token"}
 SAYS_SOMETHING_ELSE = {
-    "attach": "it wants a terminal", "revoke": "it wants a terminal", "uninstall": "it wants --yes",
+    "verify": "it wants a --base", "export": "it wants a repository", "attach": "it wants a terminal",
+    "revoke": "it wants a terminal", "uninstall": "it wants --yes",
     "doctor": "it says how the supervisor is, and that is stopped", "forget": "it reads the trusted repositories first",
 }  # fmt: skip
 

@@ -56,16 +56,17 @@ def walk_to(path: str) -> int:
     return fd
 
 
-def write_whole(folder: int, name: str, data: bytes, *, durable: bool = False) -> None:
-    """Put a file of this content under that name, 0600. Raises OSError, after which the old one is still there.
+def write_whole(folder: int, name: str, data: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
+    """Put a file of this content under that name. Raises OSError, after which the old one is still there.
 
     Args:
         folder: descriptor of its directory.
         durable: fsynced, and its name too, when this returns.
+        mode: less the umask; only what a person wants to hand on is for others to read.
     """
     temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
     try:
-        write_new(folder, temporary, data, durable=durable)
+        write_new(folder, temporary, data, durable=durable, mode=mode)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -75,13 +76,13 @@ def write_whole(folder: int, name: str, data: bytes, *, durable: bool = False) -
         os.fsync(folder)
 
 
-def write_new(folder: int, name: str, data: bytes, *, durable: bool = False) -> None:
-    """Create a file of this content, 0600. Raises OSError; FileExistsError where something has its name.
+def write_new(folder: int, name: str, data: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
+    """Create a file of this content. Raises OSError; FileExistsError where something has its name.
 
     Args:
-        folder: descriptor of its directory. durable: its content is fsynced, its name is not.
+        folder: descriptor of its directory. durable: its content is fsynced, its name is not. mode: less the umask.
     """
-    fd = os.open(name, NEW, 0o600, dir_fd=folder)
+    fd = os.open(name, NEW, mode, dir_fd=folder)
     try:
         view = memoryview(data)
         while view:

@@ -43,6 +43,8 @@ OTHERS = {
     "receipt": "How far a message has come.",
     "backup": "Copy the database, while the bus runs.",
     "doctor": "What is wrong here, and the command that mends it.",
+    "verify": "The gate: was each change under a lease?",
+    "export": "Leases as a file, for a verify without a bus.",
     "recover": "Look at a resource in doubt, and set it free.",
     "revoke": "Take a resource back from its owner.",
     "init": "Write a first bus.toml for this repository.",

@@ -22,7 +22,14 @@ RESOURCE_VERBS = frozenset(
 COMMON = {
     "--as": "who you are", "--home": "the bus's home", "--json": "print JSON", "--help": "what it takes",
 }  # fmt: skip
-FILES = {"--home": ":dirs", "--worktree": ":dirs", "--file": ":files"}
+FILES = {
+    "--home": ":dirs",
+    "--worktree": ":dirs",
+    "--file": ":files",
+    "--leases": ":files",
+    "--sarif": ":files",
+    "--output": ":files",
+}
 Offers = dict[str, str]  # what may stand there, and what it is
 
 

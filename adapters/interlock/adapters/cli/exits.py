@@ -32,6 +32,8 @@ MEANINGS = {
     "ack": "0, 77 there is no such message in your inbox",
     "receipt": "0, 77 there is no such message",
     "backup": "0 the copy is whole, 73 it cannot be written there, or something is there already",
+    "verify": "0 no violation, 1 some; 65 the file of leases is wrong, or this clone does not reach back far enough",
+    "export": "0, 73 the file cannot be written",
     "recover": "0 it is free, 75 the evidence is shown and nothing was changed, 77 nothing is in doubt, or no terminal",
     "completion": "0, 64 no such shell, 73 a file that bus did not write is in its place",
     "uninstall": "0 removed, or nothing is there; 64 no --yes and no terminal, 75 somebody uses it, or you said no",
