@@ -1,6 +1,7 @@
 """The Python door on a running bus: what a program says, holds, hears and loses."""
 
 import importlib.util
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -210,10 +211,17 @@ async def test_a_wait_that_takes_too_long_leaves_no_place(bus: Bus, rival: Bus, 
         assert not (await bus.me()).tickets
 
 
+async def asked_and_cancelled(bus: Bus, rival: Bus, resource: str) -> None:
+    """It asks, keeping its place, and is cancelled once it waits."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.hold(resource, keep_place=True).__aenter__)
+        await queued(rival, resource)
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_place_that_is_kept_is_taken_up_again(bus: Bus, rival: Bus, name: str) -> None:
     async with rival.hold(f"machine/{name}"):
-        with anyio.move_on_after(0.05):
-            await bus.hold(f"machine/{name}", keep_place=True).__aenter__()
+        await asked_and_cancelled(bus, rival, f"machine/{name}")
         (ticket,) = (await bus.me()).tickets
         assert ticket.state == "queued"
     async with bus.hold(f"machine/{name}", purpose="other") as grant:
@@ -224,8 +232,7 @@ async def test_a_place_that_is_kept_is_taken_up_again(bus: Bus, rival: Bus, name
 
 async def test_a_kept_place_that_is_over_is_asked_for_anew(bus: Bus, rival: Bus, name: str) -> None:
     async with rival.hold(f"machine/{name}"):
-        with anyio.move_on_after(0.05):
-            await bus.hold(f"machine/{name}", keep_place=True).__aenter__()
+        await asked_and_cancelled(bus, rival, f"machine/{name}")
         await bus.cancel(f"machine/{name}")
     async with bus.hold(f"machine/{name}") as grant:
         assert not grant.shared
@@ -425,8 +432,11 @@ async def test_an_inbox_waits_for_what_comes(bus: Bus, rival: Bus) -> None:
     assert (message.text, message.sender, message.type) == ("late", rival.agent, "TEXT")
 
 
-async def test_a_tail_can_be_cancelled_and_goes_on_where_it_was(bus: Bus, rival: Bus, name: str) -> None:
-    tail = bus.tail(resource=f"machine/{name}")
+async def test_a_tail_can_be_cancelled_and_goes_on_where_it_was(
+    bus: Bus, rival: Bus, command: Command, name: str
+) -> None:
+    begun = json.loads(command.ok("tail", "--json", "-n", "1"))["seq"]  # or it might begin with what comes later
+    tail = bus.tail(since=begun, resource=f"machine/{name}")
     with anyio.move_on_after(0.05):
         await tail.__anext__()
     async with rival.hold(f"machine/{name}") as grant:
@@ -474,11 +484,11 @@ async def test_a_waiter_keeps_its_place_over_a_killed_supervisor(
 
 
 async def test_a_tail_follows_over_a_killed_supervisor(bus: Bus, command: Command) -> None:
-    tail = bus.tail(event_type="up")
-    with anyio.move_on_after(0.05):
-        await tail.__anext__()
+    known = command.ok("tail", "--json", "--type", "up").splitlines()
+    tail = bus.tail(since=0, event_type="up")
+    seen = [(await tail.__anext__())["seq"] for _ in known]
     command.kill_supervisor()
-    assert (await tail.__anext__())["type"] == "up"
+    assert (await tail.__anext__())["seq"] > seen[-1]
 
 
 async def test_a_hold_whose_bus_is_down_at_its_end_is_given_back_when_it_is_up_again(
