@@ -63,6 +63,15 @@ SESSION_CUT_MS = 10_000  # a cut session is unknown for so long, then gone; a bu
 EXPIRED_A_STEP = 512  # cut sessions that are over, in one record of some 60 KB; the next follow at once
 AGENTS_MAX = 65_536  # names known to the registry; gone and idle ones make room
 
+# --- territory ----------------------------------------------------------------------------
+PATTERN_CHARACTERS_MAX = 4_096  # the longest path of Linux
+PATTERN_ALTERNATIVES_MAX = 64  # what `{a,b}` of one pattern stand for: each is compared with each of the other's
+PATTERN_EXPANDED_CHARACTERS_MAX = 8_192  # of all of them: two of the longest paths
+PATTERN_WILDCARDS_MAX = 64  # of one alternative: nobody reads more
+PATTERNS_KEPT = 8_192  # parsed ones, and pairs that were compared: a claim is looked at many times
+CLAIMS_MAX = 64  # of one lease: who needs more wants a directory
+LINE_MAX = 999_999_999  # of a file; ten digits and more are a typing error
+
 # --- journal ------------------------------------------------------------------------------
 RECORD_BYTES_MAX = 512 * 1024  # one group commit
 SNAPSHOT_EVERY_RECORDS = 4_096  # replay stays well under a second
