@@ -124,7 +124,8 @@ def test_each_worktree_is_held_to_the_leases_of_who_is_there(repo: Repo, folder:
     assert odd == {"f": "held_by_other"} | dict.fromkeys(["gone", "moved", "moved2", "new\n é", "sp ace*"], "no_lease")
 
 
-def test_only_what_changes_is_a_change(repo: Repo, folder: Path) -> None:
+def test_only_what_changes_is_a_change(repo: Repo) -> None:
+    (repo.folder / "held").write_text("changed")
     one = scan(str(repo.folder), told(lease("b", "held") | {"left_s": 9})).drifted
     again = scan(str(repo.folder), told(lease("b", "held") | {"left_s": 7})).drifted
     assert changes(one, again) == ([], [])

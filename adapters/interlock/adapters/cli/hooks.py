@@ -11,7 +11,6 @@ from interlock.adapters.cli.app import Given
 from interlock.adapters.cli.options import Failure, say_out
 
 if TYPE_CHECKING:
-    from interlock.adapters.territory.hook_files import Seen
     from interlock.adapters.territory.hook_place import HookPlace
     from interlock.adapters.territory.hook_record import Record
 
@@ -88,7 +87,7 @@ def _remove(place: "HookPlace") -> int:
 
 def _show(place: "HookPlace") -> int:
     from interlock.adapters.cli.output import say_json
-    from interlock.adapters.territory.hook_files import look
+    from interlock.adapters.territory.hook_files import look, why_off
     from interlock.protocol.visible import unhidden
 
     seen = look(place)
@@ -105,14 +104,6 @@ def _show(place: "HookPlace") -> int:
     if not seen.works:
         say_out(f"they are switched off: {unhidden(why_off(place, seen))} - next: bus hooks install")
     return 0
-
-
-def why_off(place: "HookPlace", seen: "Seen") -> str:
-    """Why hooks that were installed are not called, in a few words; "" where they are."""
-    if seen.led_elsewhere:
-        return f"git looks into {place.looked_at} now (core.hooksPath)"
-    words = {"missing": "is gone", "replaced": "was replaced by another tool", "not executable": "is not executable"}
-    return ", ".join(f"{hook} {words[state]}" for hook, state in seen.hooks.items() if state in words)
 
 
 def _facts(record: "Record") -> dict[str, Any]:

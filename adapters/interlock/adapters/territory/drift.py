@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from interlock.adapters.git import place_of
 from interlock.adapters.territory.asking import Told
 from interlock.adapters.territory.cover import Cover, Trouble
 from interlock.adapters.territory.git_calls import GitFailed, run
@@ -100,11 +101,14 @@ def worktrees(cwd: str) -> tuple[list[str], list[str]]:
             raise
         entries, end = run(["worktree", "list", "--porcelain"], cwd, timeout_s=LIST_S).split(b"\n\n"), b"\n"
     there, left_out = [], []
+    place = place_of(cwd)
     for entry in entries:
         facts = dict(line.partition(b" ")[::2] for line in entry.strip(end).split(end) if line)
         if b"worktree" not in facts or b"bare" in facts:
             continue
         top = os.path.realpath(os.fsdecode(facts[b"worktree"]))
+        if place is not None and top == place.common and place.main:
+            top = place.main  # of a submodule git names its git directory here
         if os.path.isdir(top):
             there.append(top)
         else:

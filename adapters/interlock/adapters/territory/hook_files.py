@@ -59,6 +59,14 @@ def look(place: HookPlace) -> Seen:
     return Seen(record, hooks, not _leads_to(place, record))
 
 
+def why_off(place: HookPlace, seen: Seen) -> str:
+    """Why hooks that were installed are not called, in a few words; "" where they are."""
+    if seen.led_elsewhere:
+        return f"git looks into {place.looked_at} now (core.hooksPath)"
+    words = {"missing": "is gone", "replaced": "was replaced by another tool", "not executable": "is not executable"}
+    return ", ".join(f"{hook} {words[state]}" for hook, state in seen.hooks.items() if state in words)
+
+
 def install(place: HookPlace, *, mode: str = "", bus: str) -> tuple[Record, bool]:
     """Put hooks in. Where they are in already, nothing changes but what is asked for.
 
