@@ -13,7 +13,8 @@ FOLDERS = ("protocol", "coordinator", "adapters")
 SAYERS = {  # what a sentence is given to: our refusals, failures and errors, and the helpers that make them
     "Failure", "Refused", "No", "ConfigError", "CannotServe", "BadHome", "LaunchFailed", "Unusable", "NotWritten",
     "Unknown", "BadText", "BadEnvelope", "BusUnavailable", "ServiceError", "StillRunning", "BadActivation",
-    "BadClaim", "BadPattern", "Problem", "_Failed", "fail", "refuse", "_refuse",
+    "BadClaim", "BadPattern", "Problem", "GitFailed", "NoPlace", "CannotInstall", "_Failed", "fail", "refuse",
+    "_refuse",
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.adapters.hooked import Repo
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import Bus, stranger
 
@@ -27,6 +28,8 @@ from interlock.adapters.kept_list import now
 from interlock.adapters.login_service import LoginService
 from interlock.adapters.paths import Home
 from interlock.adapters.process import identify
+from interlock.adapters.territory.hook_files import install, remove
+from interlock.adapters.territory.hook_place import hook_place
 from interlock.adapters.tokens import LocalTokens
 from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.config import parse_config
@@ -293,6 +296,48 @@ def test_a_login_service_that_calls_another_bus_is_found(
     unit.unlink()
     [found] = findings(place)
     assert found.what.startswith("of the login service only ")
+
+
+@pytest.mark.parametrize(
+    ("harm", "what"),
+    [
+        (lambda hooks, git: (hooks / "pre-push").unlink(), "pre-push is gone"),
+        (lambda hooks, git: (hooks / "pre-commit").chmod(0o644), "pre-commit is not executable"),
+        (
+            lambda hooks, git: (hooks / "pre-commit").write_text("#!/bin/sh\n"),
+            "pre-commit was replaced by another tool",
+        ),
+        (
+            lambda hooks, git: git("config", "core.hooksPath", "/dev/null"),
+            "git looks into /dev/null now (core.hooksPath)",
+        ),
+    ],
+)
+def test_hooks_that_were_switched_off_are_found(
+    place: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path, Any], object], what: str
+) -> None:
+    repo = Repo(tmp_path / "r", place.root)
+    monkeypatch.chdir(repo.folder)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
+        monkeypatch.setenv(name, repo.environment[name])
+    install(hook_place(str(repo.folder)), bus=sys.executable)
+    assert findings(place) == []
+    harm(repo.folder / ".git/hooks", repo.git)
+    [found] = findings(place)
+    assert (found.about, found.mend.partition(",")[0]) == ("hooks", "bus hooks install")
+    assert found.what == f"the hooks of {repo.folder / '.git'} are switched off: {what}"
+    remove(hook_place(str(repo.folder)))
+    assert findings(place) == []
+
+
+def test_hooks_that_call_a_bus_that_is_gone_are_found(
+    place: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = Repo(tmp_path / "r", place.root)
+    monkeypatch.chdir(repo.folder)
+    install(hook_place(str(repo.folder)), bus="/gone/bus")
+    [found] = findings(place)
+    assert found.what.endswith(" call /gone/bus, which is gone")
 
 
 def test_a_check_that_fails_says_so_and_keeps_no_other_from_its_turn(

@@ -81,3 +81,14 @@ def test_another_spelling_of_a_name_is_nobody() -> None:
 @pytest.mark.parametrize("name", ["a b", "a:b", "x/../y", "-a", "a--b", "CoordinaTor", "é", "x" * 65, "a\n"])
 def test_what_is_no_name_is_nobody(name: str) -> None:
     assert found(registry(), agent=name, how="--as").agent == ""
+
+
+def test_a_run_of_ci_goes_before_the_worktree_and_a_session_of_it_last() -> None:
+    known = registry(joined("here", None, "/w"), joined("near", CLIENT))
+    runs = {"run": "ci-1", "unnumbered": ""}
+    asked = {"agent": "", "how": "", "worktree": "/w", "user": ""}
+    assert identify(known, ancestors=[CLIENT], **asked, **runs).agent == "near"
+    assert identify(known, ancestors=[ROOT], **asked, **runs).agent == "ci-1"
+    assert identify(known, ancestors=[ROOT], **asked, unnumbered="ci-2").agent == "here"
+    assert identify(known, ancestors=[ROOT], **asked | {"worktree": "/x"}, unnumbered="ci-2").agent == "ci-2"
+    assert identify(known, ancestors=[ROOT], **asked | {"worktree": "/x"}, unnumbered="no name").agent == ""

@@ -18,10 +18,11 @@ ASKS = {
     "receipt": "1", "backup": "copy.db", "recover": "machine/x",
     "policy": "", "grant": "1", "coordinate": '{"operation":"status"}', "ps": "",
 }  # fmt: skip
-ASKS_NOBODY = {"completion", "errors", "help", "init", "brief", "config", "token"}
+ASKS_NOBODY = {"hooks", "completion", "errors", "help", "init", "brief", "config", "token"}
 SAYS_SOMETHING_ELSE = {
     "verify": "it wants a --base", "export": "it wants a repository", "attach": "it wants a terminal",
-    "revoke": "it wants a terminal", "uninstall": "it wants --yes",
+    "revoke": "it wants a terminal", "uninstall": "it wants --yes", "leases": "it wants a repository",
+    "drift": "of an older bus it is refused, and outside of a repository it asks nothing",
     "doctor": "it says how the supervisor is, and that is stopped", "forget": "it reads the trusted repositories first",
 }  # fmt: skip
 

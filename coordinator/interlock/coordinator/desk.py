@@ -85,6 +85,8 @@ class Desk:
             ancestors=[] if hello.agent else session.caller.ancestors(),
             worktree=session.worktree,
             user=hello.user,
+            run=hello.run,
+            unnumbered=hello.unnumbered,
         )
         if session.owner and found.agent != session.owner:
             why = f"this comes through the inbox folder of {session.owner}: it cannot speak as {found.agent}"

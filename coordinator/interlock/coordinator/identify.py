@@ -1,7 +1,10 @@
 """Who am I: nobody should have to repeat a name, and an `export` dies between an agent's tool calls.
 
---as, BUS_AGENT ─▶ the name joined from one of the caller's ancestors ─▶ the name joined in this worktree
-                ─▶ $USER at a terminal ─▶ nobody, and how to say it
+--as, BUS_AGENT, its instance key ─▶ the name joined from one of the caller's ancestors
+    ─▶ the run, where CI numbers it ─▶ the name joined in this worktree ─▶ $USER at a terminal
+    ─▶ the session, in CI that numbers nothing ─▶ nobody, and how to say it
+
+A run comes before the worktree: on a runner that stays, that worktree is the one of every run before.
 """
 
 import msgspec
@@ -21,13 +24,17 @@ class Found(msgspec.Struct, frozen=True):
     code: Code = Code.BAD_MESSAGE
 
 
-def identify(registry: Registry, *, agent: str, how: str, ancestors: list[Identity], worktree: str, user: str) -> Found:
+def identify(
+    registry: Registry, *, agent: str, how: str, ancestors: list[Identity], worktree: str, user: str, run: str = "",
+    unnumbered: str = "",
+) -> Found:  # fmt: skip
     """Find the caller's name. Source: contract §1.
 
     Args:
         agent, how: a name that was given, and where.
         ancestors: the caller and its ancestors, nearest first.
         worktree: real path of its git top. user: $USER at a terminal, else "".
+        run, unnumbered: names that the client made for a run of CI: one with a number, one without.
     """
     if agent:
         why_not = why_not_agent(agent)
@@ -43,11 +50,15 @@ def identify(registry: Registry, *, agent: str, how: str, ancestors: list[Identi
             candidates = [each for each in candidates if each.worktree == worktree] or candidates
         if candidates:
             return _the_one(candidates, f"joined from your process {process.pid}")
+    if run and why_not_agent(run) is None:
+        return Found(run, "the run of CI")
     here = registry.agents.in_worktree(worktree) if worktree else []
     if here:
         return _the_one(here, f"joined in {worktree}")
     if user and why_not_agent(user) is None:
         return Found(user, "$USER at a terminal")
+    if unnumbered and why_not_agent(unnumbered) is None:
+        return Found(unnumbered, "the session, in CI")
     return Found(why="the bus does not know who you are: bus join NAME, or --as NAME, or set BUS_AGENT")
 
 

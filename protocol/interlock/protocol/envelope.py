@@ -41,6 +41,7 @@ class Hello(msgspec.Struct, omit_defaults=True):
         agent: a name that was given; how: where ("--as", "BUS_AGENT").
         cwd: the caller's directory. user: $USER, given only at a terminal.
         notices: show unread news in the welcome. token: of the agent, where the bus wants one.
+        run: a name for the run of CI that it belongs to; unnumbered: the same, where that has no number of its own.
     """
 
     agent: str = ""
@@ -50,6 +51,8 @@ class Hello(msgspec.Struct, omit_defaults=True):
     user: str = ""
     notices: bool = False
     token: str = ""
+    run: str = ""
+    unnumbered: str = ""
 
 
 class Line(msgspec.Struct, omit_defaults=True):

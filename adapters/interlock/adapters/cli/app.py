@@ -48,6 +48,8 @@ OTHERS = {
     "recover": "Look at a resource in doubt, and set it free.",
     "revoke": "Take a resource back from its owner.",
     "init": "Write a first bus.toml for this repository.",
+    "hooks": "Check commits and pushes against leases.",
+    "drift": "What was changed without a lease.",
     "brief": "At most 12 lines for every agent's prompt.",
     "config": "Which bus.toml counts; check one, trust one.",
     "token": "Tokens that say for certain who an agent is.",

@@ -19,6 +19,7 @@ ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer
 CONNECT_S = 2.0
 ACK_S = 2.0  # what was shown may be shown again; a command that does not end is worse
 AGAIN_S = 10.0  # how long a lost supervisor is looked for
+MARKS_OF_CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "JENKINS_URL")  # one of them is set wherever ci_identity has names
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
     import socket
@@ -100,6 +101,10 @@ class Connection:
         }
         token = own_token()
         hello |= {"token": token} if token else {}
+        if not self.options.name and any(mark in os.environ for mark in MARKS_OF_CI):
+            from interlock.adapters.ci_identity import names_of_a_run
+
+            hello |= names_of_a_run(os.environ)
         self._send({"hello": hello})
         frame = self.receive(ANSWER_S)
         if not frame:  # it is stopped: without a welcome nobody knows who asks, and what comes next would wait for ever

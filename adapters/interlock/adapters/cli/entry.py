@@ -2,6 +2,7 @@
 
 bus send | inbox | ack ──▶ short.py        standard library only, one round trip
 bus run                ──▶ running.py      likewise, for commands of some milliseconds
+bus hooks run          ──▶ hooks_run.py    what git's hooks call: a commit waits for it
 bus …                  ──▶ app.py          typer owns --help, completion and every other verb
 """
 
@@ -50,6 +51,10 @@ def _run(words: list[str]) -> int:
         from interlock.adapters.cli import running
 
         return running.run(rest[1:], given)
+    if rest[:2] == ["hooks", "run"] and not HELP & set(rest[2:3]):
+        from interlock.adapters.cli import hooks_run
+
+        return hooks_run.run(rest[2:], given)
     if rest and rest[0] in SHORT and not HELP & set(rest[:2]):
         from interlock.adapters.cli import short
 

@@ -40,6 +40,8 @@ MEANINGS = {
     "errors": "0, 64 there is no such code",
     "help": "0, 64 there is no such command",
     "init": "0 written, or shown; 73 there is a bus.toml already",
+    "hooks": "0, 73 they cannot be put in or taken away; `run`, which git calls: 0 go on, 77 refused",
+    "drift": "0 all that is changed is under leases, 1 something is not",
     "brief": "0",
     "revoke": "0 taken back, 77 nobody has it, or not at a terminal",
     "doctor": "0 nothing is wrong, 1 something is",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """Args: name, how: from --as or BUS_AGENT. home: from --home; BUS_HOME is read where the home is looked for."""
+    """Args: name, how: given, and where. home: from --home; BUS_HOME is read where the home is looked for."""
 
     def __init__(self, name: str = "", how: str = "", home: str = "", json: bool = False) -> None:
         self.name = name
@@ -88,8 +88,18 @@ def take_options(words: list[str]) -> tuple[Options, list[str]]:
         at += 1
     if name:
         return Options(name, "--as", home, as_json), rest
-    name = os.environ.get("BUS_AGENT", "")
-    return Options(name, "BUS_AGENT" if name else "", home, as_json), rest
+    name, how = given_name()
+    return Options(name, how, home, as_json), rest
+
+
+def given_name() -> tuple[str, str]:
+    """The name that the environment gives, and how; "" twice where it gives none."""
+    name, how = os.environ.get("BUS_AGENT", ""), "BUS_AGENT"
+    if not name and os.environ.get("BUS_AGENT_INSTANCE_KEY"):
+        from interlock.adapters.ci_identity import KEY, keyed_name
+
+        name, how = keyed_name(os.environ), KEY
+    return name, how if name else ""
 
 
 def fail(failure: Failure, as_json: bool) -> int:

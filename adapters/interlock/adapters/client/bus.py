@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
+from interlock.adapters.cli.options import given_name
 from interlock.adapters.client.durations import Duration, to_ms, to_seconds
 from interlock.adapters.client.errors import BusError
 from interlock.adapters.client.feeds import Inbox, Tail
@@ -35,7 +36,8 @@ class Bus:
     Args:
         agent: who you are. With a name this program is that agent: it lives as long as the program is here, and when
             that has ended the bus frees what it has. Without one, the bus finds out as it does for a command
-            (BUS_AGENT, the agent that this process runs under, the worktree), and that agent outlives this program.
+            (BUS_AGENT or its instance key, the agent that this process runs under, the worktree), and that agent
+            outlives this program.
         home: as `--home`; "" for BUS_HOME, or the user's own.
         takeover: the name is yours, whoever has it now.
         token: that `bus token create` made for it, where the bus wants one; "" for BUS_TOKEN, or the content of
@@ -51,8 +53,7 @@ class Bus:
     """
 
     def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False, token: str = "") -> None:
-        name = agent or os.environ.get("BUS_AGENT", "")
-        how = "Bus(agent=…)" if agent else "BUS_AGENT" if name else ""
+        name, how = (agent, "Bus(agent=…)") if agent else given_name()
         self._link = Link(name, how, program=bool(agent), takeover=takeover, home=home, token=token)
         self._holdings = Holdings(self._link)
         self._turns = Turns()

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from interlock.adapters.ci_identity import names_of_a_run
 from interlock.adapters.client.errors import BusError, BusUnavailable, Refused
 from interlock.adapters.client.wire import (
     ANSWER_S,
@@ -194,6 +195,7 @@ class Link:
     async def _introduce(self, wire: Wire) -> None:
         hello: dict[str, Any] = {"agent": self.agent, "how": self._how, "cwd": here()}
         hello |= {"user": os.environ.get("USER", "") if os.isatty(0) else "", "incarnation": self._incarnation}
+        hello |= {} if self.agent else names_of_a_run(os.environ)
         token = self.token()
         await wire.send({"hello": hello | ({"token": token} if token else {})})
         welcome = None

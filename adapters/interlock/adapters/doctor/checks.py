@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from interlock.adapters.doctor import declared, gate, home, inboxes, login, machine, process, resources, trusted
+from interlock.adapters.doctor import declared, gate, home, hooks, inboxes, login, machine, process, resources, trusted
 from interlock.adapters.doctor.scene import Finding, Scene
 
 Check = Callable[[Scene], Iterator[Finding]]
@@ -17,6 +17,7 @@ CHECKS: tuple[Check, ...] = (
     home.configuration,
     trusted.trust,
     trusted.tokens,
+    hooks.hooks,
     declared.windows,
     declared.spared,
     login.service,

@@ -12,7 +12,7 @@ from interlock.protocol.identity import Presence
 
 FREE_BYTES_MIN = 64 * 1024 * 1024  # a log, a snapshot and a supervisor's own log fit twice
 FREE_FILES_MIN = 1_000
-MEANT_FOR_USERS = {"BUS_HOME", "BUS_AGENT", "BUS_AUTOSTART", "BUS_TOKEN", "BUS_TOKEN_FILE"}
+MEANT_FOR_USERS = {"BUS_HOME", "BUS_AGENT", "BUS_AUTOSTART", "BUS_TOKEN", "BUS_TOKEN_FILE", "BUS_AGENT_INSTANCE_KEY"}
 MADE_BY_A_RUN = {"BUS_LAUNCH", "BUS_RESOURCE", "BUS_FENCE", "BUS_UNIT", "BUS_WORKTREE", "BUS_RESOURCE_URL"}
 
 
