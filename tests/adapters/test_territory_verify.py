@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from interlock.adapters.cli import app, asking, history_asked
 from interlock.adapters.cli.options import Failure, Options
 from interlock.adapters.territory import git_call
 from interlock.adapters.territory.git_call import Git
+from interlock.adapters.territory.given_file import read_given, write_given
 from interlock.adapters.territory.history import check_history
 from interlock.adapters.territory.problem import Problem
 from interlock.adapters.territory.verification import Report, verify
@@ -250,6 +252,28 @@ def test_an_export_is_cut_where_it_is_told_to_and_written_whole(
     with pytest.raises(Failure, match=r"cannot be written .*: give another name") as wrong:
         app.run(["export", "--output", str(tmp_path)], Options())
     assert wrong.value.exit_code == 73
+
+
+def test_a_file_that_was_named_is_for_others_to_read_and_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    before = os.umask(0o022)
+    try:
+        write_given(str(tmp_path / "link"), b"x")
+    finally:
+        os.umask(before)
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "there").read_bytes()) == (True, b"x")
+    assert stat.S_IMODE((tmp_path / "there").stat().st_mode) == 0o644
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-null").symlink_to(os.devnull)
+    for name in ("pipe", "to-null", "no\0name", "nowhere/file"):
+        with pytest.raises(Problem, match="cannot be written") as wrong:
+            write_given(str(tmp_path / name), b"x")
+        assert wrong.value.exit_code == 73
+    with pytest.raises(Problem, match=r"cannot be read .*: give a file of bus export") as wrong:
+        read_given(str(tmp_path / "pipe"), 9)  # and it is not waited for
+    assert wrong.value.exit_code == 65
+    with pytest.raises(Problem, match="has more than 0 bytes"):
+        read_given(str(tmp_path / "there"), 0)
 
 
 def test_where_there_has_been_no_bus_none_is_started(

@@ -30,8 +30,8 @@ def read_given(path: str, bytes_max: int) -> bytes:
 
 def write_given(path: str, data: bytes) -> None:
     """Put a file there that has all of it, over an older one. Raises Problem 73, after which the older one still is."""
-    target = os.path.realpath(path)
     try:
+        target = os.path.realpath(path)
         if os.path.lexists(target) and not os.path.isfile(target):
             raise OSError(errno.EINVAL, "no regular file has that name")
         folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
