@@ -61,12 +61,16 @@ def in_the_way_of_each(
         behind: list[Lease] = []
         is_all = found is not None
         for other in _before(lease, *found) if found is not None else ():
-            if len(behind) >= most or looked_at >= looked_at_most:
+            if looked_at >= looked_at_most:
                 is_all = False
                 break
             looked_at += 1
-            if _are_in_conflict(territory, other, lease):
-                behind.append(other)
+            if not _are_in_conflict(territory, other, lease):
+                continue
+            if len(behind) == most:
+                is_all = False
+                break
+            behind.append(other)
         yield InTheWay(lease, behind, is_all)
 
 

@@ -219,8 +219,8 @@ def _held_cells(lease: Document, now_ms: int, elapsed_ms: int) -> tuple[str, Cel
 
 def _waiting_cells(waiter: Document, elapsed_ms: int) -> Cells:
     names = [f"{unhidden(each['agent'])} ({each['lease']})" for each in waiter["behind"]]
-    others = " and others" if len(names) > BEHIND_SHOWN or waiter.get("behind_more") else ""
-    behind = (", ".join(names[:BEHIND_SHOWN]) + others) or "others"
+    are_more = len(names) > BEHIND_SHOWN or waiter.get("behind_more", False)
+    behind = ", ".join(names[:BEHIND_SHOWN]) + (" and others" if are_more else "") if names else "others"
     age = format_age(waiter["waiting_s"] * 1000 + elapsed_ms)
     return _cells(waiter, f"waits {age}, place {waiter['position']}, behind {behind}")
 
