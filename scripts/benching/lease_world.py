@@ -25,7 +25,7 @@ class LeaseWorld:
         until = Deadline("b", self._chance.randrange(10**6))
         agent = f"agent{self._chance.randrange(64)}"
         claims = tuple(self._claim() for _ in range(1 if self._chance.random() < 0.9 else 3))
-        return Lease(f"lease{self._made}", agent, 1, claims, ttl_ms=120_000, until=until)
+        return Lease(f"lease{self._made}", agent, claims, incarnation=1, until=until)
 
     def _claim(self) -> Claim:
         chance = self._chance

@@ -277,3 +277,14 @@ async def test_a_repository_s_builds_hold_for_its_worktrees_and_the_home_s_every
     files.content["/a/bus.toml"] += "# changed, and not trusted\n"
     # then
     assert bus.desk.names.builds(client.session) == (("scripts/ci",),)
+
+
+async def test_the_log_of_a_territory_is_asked_for_by_its_key(town: Town) -> None:
+    """It is no resource: nobody can ask for it."""
+    async with town.bus.running():
+        said = await town.ask("ann", {"type": "TAIL", "resource": f"territory/{A}"}, to="supervisor")
+        assert (said["type"], said["end"]) == ("EVENTS", True)
+        for no_key in ("territory/", "territory/a/b", "territory/a b"):
+            said = await town.ask("ann", {"type": "TAIL", "resource": no_key}, to="supervisor")
+            assert said["code"] == "BAD_MESSAGE"
+        assert (await town.ask("ann", f"REQUEST territory/{A} -"))["code"] == "BAD_MESSAGE"

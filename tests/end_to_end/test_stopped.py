@@ -17,6 +17,7 @@ ASKS = {
     "up": "", "down": "", "cancel": "machine/x", "restart": "machine/x", "leave": "", "agents": "", "ack": "1",
     "receipt": "1", "backup": "copy.db", "recover": "machine/x",
     "policy": "", "grant": "1", "coordinate": '{"operation":"status"}', "ps": "",
+    "lease": "acquire src", "leases": "", "map": "", "watch": "", "stats": "",
 }  # fmt: skip
 ASKS_NOBODY = {"hooks", "completion", "errors", "help", "init", "brief", "config", "token"}
 SAYS_SOMETHING_ELSE = {

@@ -10,7 +10,6 @@ from interlock.protocol.grammar import (
     checked,
     format_message,
     parse,
-    quote,
     split_resource,
     split_time,
 )
@@ -28,6 +27,7 @@ from interlock.protocol.messages import (
     ToCoordinator,
     tag_of,
 )
+from interlock.protocol.words import quote
 
 M = 60_000
 

@@ -152,7 +152,7 @@ class Desk:
             case control.AskAgents():
                 say(self.board.agents())
             case control.Tail():
-                key = self.names.resolve(question.resource, session) if question.resource else ""
+                key = self.names.actor(question.resource, session) if question.resource else ""
                 if session.reads_log:
                     say(Refused(Code.RESOURCE_BUSY, "this session reads the log already: open another one"))
                 else:

@@ -8,10 +8,11 @@ from interlock.coordinator.config import Config
 from interlock.coordinator.repositories import Place, Repositories
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.world import TERRITORY
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
-from interlock.protocol.names import is_key, nearest, short_name, why_not_resource
+from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource
 from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, unit_of
 from interlock.protocol.visible import visible
 
@@ -83,6 +84,12 @@ class Names:
             why = f"several repositories declare {called!r}: ask from a worktree of one, or name {which}"
             raise No(Code.AMBIGUOUS_TARGET, why)
         raise self._unknown(called)
+
+    def actor(self, called: str, session: Session) -> str:
+        """Whose events are meant: a territory's by its key, else a resource's. Raises No."""
+        if called.startswith(TERRITORY) and is_repository_id(called.removeprefix(TERRITORY)):
+            return called
+        return self.resolve(called, session)
 
     def may_ask(self, key: str, called: str, session: Session, sender: str, message_id: str, worktree: str) -> str:
         """A REQUEST for that key may go on: what it would run is trusted, and the worktree is one of the repository's.

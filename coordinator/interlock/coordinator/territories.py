@@ -148,9 +148,8 @@ class Territories:
         within = await self._claims(place, base, (question.path,)) if question.path else ()
         world = self._supervisor.world
         territory = world.territory(self.key_of(place))
-        return questions.TerritoryReply(
-            map_of(territory, visible(place.main or place.worktree), world.seq, self._supervisor.now(), within)
-        )
+        where = visible(place.main or place.worktree)
+        return questions.TerritoryReply(await map_of(territory, where, world.seq, self._supervisor.now(), within))
 
     async def leases(self, session: Session, question: questions.AskLeases) -> questions.LeasesReply:
         """A page of them; with the first, from when on the log tells what became of others."""

@@ -5,41 +5,56 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from interlock.protocol.claim import Claim
+import anyio.lowlevel
+
+from interlock.protocol.claim import Claim, claims_overlap
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.identity import Identity
 from interlock.protocol.lease import Lease
-from interlock.protocol.limits import BEHIND_TOLD_MAX, LEASES_A_PAGE, MAP_LEASES_MAX
+from interlock.protocol.limits import BEHIND_TOLD_MAX, LEASES_A_PAGE, MAP_LEASES_MAX, MAP_ROWS_AT_ONCE
 from interlock.protocol.outcome import Now
 from interlock.protocol.territory_draft import texts
-from interlock.protocol.territory_overlap import blockers
+from interlock.protocol.territory_overlap import InTheWay, in_the_way_of_each
 from interlock.protocol.territory_state import Stats, Territory
 
 HOT_MS = 3_600_000  # what was waited for longer ago is hot no more
 HOT_SHOWN = 16
 
 
-def map_of(territory: Territory, repository: str, seq: int, now: Now, within: tuple[Claim, ...] = ()) -> dict[str, Any]:
-    """The map document.
+async def map_of(
+    territory: Territory, repository: str, seq: int, now: Now, within: tuple[Claim, ...] = ()
+) -> dict[str, Any]:
+    """The map document; others are looked after while it is made.
 
     Args:
-        repository: its main worktree. seq: of the last event. within: only what overlaps one of these; none: all.
+        repository: its main worktree. seq: of the last event that the territory has. within: only what overlaps one of
+            these; none: all.
     """
     held = territory.held.overlapping(within) if within else list(islice(territory.held.values(), MAP_LEASES_MAX))
     waiting = territory.waiting.overlapping(within) if within else list(territory.waiting.values())
-    queue = [_waiting(territory, lease, at, now) for at, lease in enumerate(waiting[:MAP_LEASES_MAX], start=1)]
+    places = {lease.id: at for at, lease in enumerate(territory.waiting.values(), start=1)}
+    named: dict[str, dict[str, Any]] = {}  # many wait behind the same
+    queue = []
+    for number, found in enumerate(in_the_way_of_each(territory, waiting[:MAP_LEASES_MAX], BEHIND_TOLD_MAX), start=1):
+        queue.append(_waiting(found, places[found.lease.id], now, named))
+        await _others(number)
     in_the_way = Counter(each["lease"] for row in queue for each in row["behind"])
-    shown = [{**lease_view(lease, now), "waiting": in_the_way[lease.id]} for lease in held[:MAP_LEASES_MAX]]
+    shown = []
+    for number, lease in enumerate(held[:MAP_LEASES_MAX], start=1):
+        shown.append({**lease_view(lease, now), "waiting": in_the_way[lease.id]})
+        await _others(number)
     total = len(held) if within else len(territory.held)
+    narrowed = {"within": list(texts(within))} if within else {}
     return {
         "territory": territory.key,
         "repository": repository,
+        **narrowed,
         "at": wire_time(now.at_ms),
         "seq": seq,
         "leases": shown,
         "more": total - len(shown),
         "waiting": queue,
-        "hot": hot_of(territory, now.at_ms),
+        "hot": hot_of(territory, now.at_ms, within),
         "depth": len(territory.waiting),
         "stats": stats_of(territory.stats),
     }
@@ -92,12 +107,13 @@ def under(territories: Iterable[Territory], launch: str) -> dict[str, int]:
     return {id_: each.held[id_].fence for each in territories for id_ in each.used.get(launch, ())}
 
 
-def hot_of(territory: Territory, now_ms: int) -> list[dict[str, Any]]:
-    """What was waited for most in the last hour, the most first."""
+def hot_of(territory: Territory, now_ms: int, within: tuple[Claim, ...] = ()) -> list[dict[str, Any]]:
+    """What was waited for most in the last hour, the most first. Args: within: only what overlaps one of these."""
     waits_now = Counter(claim.pattern for lease in territory.waiting.values() for claim in lease.claims)
     found: list[dict[str, Any]] = [
         {"pattern": pattern, "waits": count, "waiting_now": waits_now[pattern]}
         for pattern, times in territory.hot.items()
+        if not within or any(claims_overlap(Claim(pattern), each) for each in within)
         if (count := sum(at_ms > now_ms - HOT_MS for at_ms in times))
     ]
     return sorted(found, key=lambda each: (-int(each["waits"]), each["pattern"]))[:HOT_SHOWN]
@@ -140,19 +156,28 @@ def page_of(territory: Territory, agent: str, after: str, most: int) -> Iterator
 
 
 # --- straight helpers ---------------------------------------------------------------------
-def _waiting(territory: Territory, lease: Lease, position: int, now: Now) -> dict[str, Any]:
-    return {
+def _waiting(found: InTheWay, position: int, now: Now, named: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    lease = found.lease
+    for each in found.behind:
+        if each.id not in named:
+            named[each.id] = {"lease": each.id, "agent": each.agent, "claims": list(texts(each.claims))}
+    row: dict[str, Any] = {
         "lease": lease.id,
         "agent": lease.agent,
         "claims": list(texts(lease.claims)),
         "purpose": lease.purpose,
         "position": position,
         "waiting_s": max(0, now.at_ms - lease.asked_ms) // 1000,
-        "behind": [
-            {"lease": each.id, "agent": each.agent, "claims": list(texts(each.claims))}
-            for each in blockers(territory, lease, BEHIND_TOLD_MAX)
-        ],
+        "behind": [named[each.id] for each in found.behind],
     }
+    if not found.is_all:
+        row["behind_more"] = True
+    return row
+
+
+async def _others(number: int) -> None:
+    if number % MAP_ROWS_AT_ONCE == 0:
+        await anyio.lowlevel.checkpoint()
 
 
 def _bound_to(process: Identity | None, with_agent: bool) -> str:

@@ -4,11 +4,14 @@ Two leases are in each other's way where they are two agents', overlap, are not 
 the other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import msgspec
+
+from interlock.protocol.claim import Claim
 from interlock.protocol.lease import Lease
-from interlock.protocol.limits import DEADLOCK_LOOKED_AT
+from interlock.protocol.limits import BEHIND_LOOKED_AT, DEADLOCK_LOOKED_AT
 from interlock.protocol.territory_state import Territory
 
 
@@ -28,6 +31,47 @@ def is_blocked(territory: Territory, lease: Lease) -> bool:
 def in_force_against(territory: Territory, lease: Lease) -> Lease | None:
     """A lease in force that is in the way of this one, whatever waits."""
     return next(_against(territory, lease), None)
+
+
+class InTheWay(msgspec.Struct, frozen=True):
+    """What stands in the way of one that waits. Args: is_all: nothing else does, as far as anybody has looked."""
+
+    lease: Lease
+    behind: list[Lease]
+    is_all: bool
+
+
+def in_the_way_of_each(
+    territory: Territory, waiting: Iterable[Lease], most: int, looked_at_most: int = BEHIND_LOOKED_AT
+) -> Iterator[InTheWay]:
+    """The `blockers` of many that wait, in one go: those that claim the same are looked up once.
+
+    Args:
+        waiting: they wait in this territory. most: so many are named of each.
+        looked_at_most: so many leases are compared in all; who comes after that has nothing in its way that is known.
+    """
+    lookups: dict[tuple[Claim, ...], tuple[list[Lease], list[Lease]]] = {}
+    looked_at = 0
+    for lease in waiting:
+        found = lookups.get(lease.claims)
+        if found is None and looked_at < looked_at_most:
+            found = (territory.held.overlapping(lease.claims), territory.waiting.overlapping(lease.claims))
+            lookups[lease.claims] = found
+            looked_at += len(found[0]) + len(found[1]) + 1
+        behind: list[Lease] = []
+        is_all = found is not None
+        for other in _before(lease, *found) if found is not None else ():
+            if looked_at >= looked_at_most:
+                is_all = False
+                break
+            looked_at += 1
+            if not _are_in_conflict(territory, other, lease):
+                continue
+            if len(behind) == most:
+                is_all = False
+                break
+            behind.append(other)
+        yield InTheWay(lease, behind, is_all)
 
 
 def ring(territory: Territory, lease: Lease) -> Lease | None:
@@ -86,3 +130,11 @@ def _descends(territory: Territory, lease: Lease, ancestor: str) -> bool:
         above = territory.held.get(parent)
         parent = above.parent if above is not None else ""
     return False
+
+
+def _before(lease: Lease, held: list[Lease], waiting: list[Lease]) -> Iterator[Lease]:
+    yield from held
+    for other in waiting:
+        if other.id == lease.id:
+            return
+        yield other

@@ -1,12 +1,15 @@
 """What `bus verify` and `bus export` ask: this repository's leases, in force and past, and who committed what."""
 
+import time
 from typing import Any
 
 from interlock.adapters.cli.app import Given
 from interlock.adapters.cli.asking import body_of
-from interlock.adapters.cli.connection import Connection
+from interlock.adapters.cli.connection import ANSWER_S, Connection, Lost
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.paths import find_home
+from interlock.adapters.territory.told import history_of
+from interlock.protocol.envelope import wire_time
 
 
 def ask_history(directory: str) -> tuple[dict[str, Any], str]:
@@ -27,6 +30,39 @@ def ask_history(directory: str) -> tuple[dict[str, Any], str]:
         why = "there has been no bus here, so it knows no leases: bus export where there is one, then --leases FILE"
         raise Failure(69, why)
     with Connection(Given.options) as connection:
-        document = body_of(connection.ask("supervisor", body={"type": "HISTORY", "directory": directory}))
-        document.pop("type", None)  # the word that every answer has
+        at = wire_time(time.time_ns() // 1_000_000)
+        territory, in_force, log_from_ms = _in_force(connection, directory)
+        events = _events(connection, territory)
+        document = history_of(territory, at, events, in_force, log_from_ms)
         return document, str(connection.welcome.get("agent", ""))
+
+
+def _in_force(connection: Connection, directory: str) -> tuple[str, list[dict[str, Any]], int]:
+    """The territory's key, its leases in force, and from when on its log is kept (wall clock, ms)."""
+    found: list[dict[str, Any]] = []
+    log_from_ms, after = 0, ""
+    while True:
+        body = {"type": "LEASES", "directory": directory, "after": after}
+        page = body_of(connection.ask("supervisor", body=body))
+        found += page["leases"]
+        log_from_ms = page.get("log_from_ms", log_from_ms)
+        if not page.get("more"):
+            return page["territory"], found, log_from_ms
+        after = page["leases"][-1]["lease"]
+
+
+def _events(connection: Connection, territory: str) -> list[dict[str, Any]]:
+    """All that the log has of a territory, oldest first. What comes meanwhile is read, or not: nobody waits for it."""
+    found: list[dict[str, Any]] = []
+    connection.tell("supervisor", body={"type": "TAIL", "since": 0, "resource": territory})
+    try:
+        while frame := connection.receive(ANSWER_S):
+            if "reply_to" not in frame:
+                continue
+            body = body_of(frame)
+            found += body.get("events", ())
+            if body.get("end"):
+                return found
+    except Lost:
+        raise Failure(69, "the supervisor went away meanwhile: try again") from None
+    raise Failure(69, "the supervisor does not answer: ask again, or see bus doctor")
