@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "guide",
         (
             "share-a-dev-server", "prompts", "gpu-pool", "test-database", "gated-commands", "verify",
+            "share-a-dev-server", "prompts", "gpu-pool", "test-database", "gated-commands", "territory-hooks",
             "agents-in-containers", "a-person-takes-over", "python", "daemons-that-outlive-builds", "resources",
             "configuration", "identity",
         ),

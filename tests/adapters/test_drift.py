@@ -214,21 +214,21 @@ def test_watch_says_what_changes(repo: Repo, bus: SaysLeases) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_files_and_two_hundred_worktrees_stay_reasonable(folder: Path) -> None:
+def test_a_hundred_thousand_files_and_two_hundred_worktrees_are_looked_at_in_seconds(folder: Path) -> None:
     large = Repo(folder / "large", folder / "bus")
-    entries = "".join(
-        f"100644 blob {'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'}\td{n % 500}/f{n}\n" for n in range(100_000)
-    )
-    subprocess.run(
-        ["git", "hash-object", "-w", "--stdin"], cwd=large.folder, input=b"", check=True, stdout=subprocess.DEVNULL
-    )
+    large.commit("small", "x")
+    for number in range(200):
+        large.git("worktree", "add", "-q", "--detach", str(folder / f"l{number}"))
+    blob = large.git("rev-parse", "HEAD:small").out.strip()
+    entries = "".join(f"100644 {blob} 0\td{n % 500}/f{n}\n" for n in range(100_000))
     subprocess.run(["git", "update-index", "--index-info"], cwd=large.folder, input=entries.encode(), check=True)
     large.git("commit", "-qm", "large")
-    large.git("config", "core.sparseCheckout", "true")
-    (large.folder / ".git/info/sparse-checkout").write_text("/d1/\n")
-    for number in range(200):
-        large.git("worktree", "add", "-q", "--no-checkout", "--detach", str(folder / f"l{number}"))
+    large.git("checkout-index", "-qa")
+    (folder / "l7" / "small").write_text("y")
+    (large.folder / "d1/f1").write_text("y")
     began = time.monotonic()
     found = scan(str(large.folder), told())
+    took_s = time.monotonic() - began
     assert found.looked_at == 201
-    assert time.monotonic() - began < 240
+    assert {each.trouble.path for each in found.drifted} == {"small", "d1/f1"}
+    assert took_s < 60, "it took a few on a quiet machine"

@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.hooked import Repo
 
 from interlock.adapters.territory import hook_files
-from interlock.adapters.territory.hook_files import CannotInstall, install, look, remove
+from interlock.adapters.territory.hook_files import CannotInstall, NothingInstalled, install, look, remove
 from interlock.adapters.territory.hook_place import HookPlace, NoPlace, hook_place
 from interlock.adapters.territory.hook_record import Busy, Record, one_at_a_time
 from interlock.adapters.territory.hook_text import CHECKED, OTHERS
@@ -98,7 +98,7 @@ def test_installed_twice_nothing_changes_and_removed_all_is_as_it_was(repo: Repo
     assert look(place(repo)).works
     assert remove(place(repo))[1] == []
     assert snapshot(repo.folder) == before
-    with pytest.raises(CannotInstall, match="no hooks of bus are installed here"):
+    with pytest.raises(NothingInstalled, match="no hooks of bus are installed here"):
         remove(place(repo))
 
 

@@ -33,7 +33,7 @@ def command(
     else:
         _say_all(drift)
     if drift.failed and not drift.drifted:
-        raise Failure(74, f"{len(drift.failed)} worktrees could not be looked at: mend what stands above, then again")
+        raise Failure(74, "not every worktree could be looked at: mend what stands above, then bus drift again")
     return 1 if drift.drifted else 0
 
 
@@ -98,7 +98,9 @@ def _say_all(drift: "Drift") -> None:
         say_err(f"bus: {unhidden(failed)}")
     if drift.drifted:
         others = sum(each.trouble.cause == "held_by_other" for each in drift.drifted)
-        say_out(f"{len(drift.drifted)} changed paths are under no lease that covers them, {others} of them another's")
+        number = len(drift.drifted)
+        paths = "1 changed path is" if number == 1 else f"{number} changed paths are"
+        say_out(f"{paths} not under a lease of who is there; held by others: {others}")
         say_out("next: bus lease acquire PATH in that worktree, or put the file back as it was")
     elif not drift.failed:
         say_out(f"nothing is out of place: {_worktrees(drift.looked_at)}, every changed path under a lease")

@@ -72,14 +72,19 @@ def _install(place: "HookPlace", mode: str) -> int:
 
 def _remove(place: "HookPlace") -> int:
     from interlock.adapters.cli.output import say_json
-    from interlock.adapters.territory.hook_files import remove
+    from interlock.adapters.territory.hook_files import NothingInstalled, remove
     from interlock.protocol.visible import unhidden
 
-    record, notes = remove(place)
+    try:
+        record, notes = remove(place)
+    except NothingInstalled as error:
+        say_json({"installed": False, "notes": []}) if Given.options.json else say_out(str(error))
+        return 0
     if Given.options.json:
         say_json({"installed": False, "notes": notes, **_facts(record)})
         return 0
-    say_out(f"REMOVED {', '.join(record.hooks)}: {unhidden(record.directory)} is as it was before")
+    what = "core.hooksPath" if record.own else unhidden(record.directory)
+    say_out(f"REMOVED {', '.join(record.hooks)}: {what} is as it was before" + (", but for this:" if notes else ""))
     for note in notes:
         say_out(f"note: {unhidden(note)}")
     return 0

@@ -30,6 +30,10 @@ class CannotInstall(Exception):
     """Something is in the way; the text is one sentence."""
 
 
+class NothingInstalled(Exception):
+    """There is nothing to take away; the text is one sentence."""
+
+
 class Seen(msgspec.Struct, frozen=True):
     """Hooks that were installed, as they are now.
 
@@ -103,12 +107,12 @@ def remove(place: HookPlace) -> tuple[Record, list[str]]:
         What was installed, and sentences about what could not be as it was.
 
     Raises:
-        CannotInstall: nothing is installed; OSError, hook_record.Busy.
+        NothingInstalled, CannotInstall, OSError, hook_record.Busy.
     """
     with one_at_a_time(place.common):
         record = read_record(place.folder)
         if record is None:
-            raise CannotInstall("no hooks of bus are installed here: bus hooks install")
+            raise NothingInstalled("no hooks of bus are installed here")
         return record, _take_away(place, record)
 
 
