@@ -25,8 +25,9 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Guide": (
         "guide",
         (
-            "share-a-dev-server", "prompts", "gpu-pool", "test-database", "gated-commands", "agents-in-containers",
-            "a-person-takes-over", "python", "daemons-that-outlive-builds", "resources", "configuration", "identity",
+            "share-a-dev-server", "prompts", "gpu-pool", "test-database", "gated-commands", "territory-map",
+            "agents-in-containers", "a-person-takes-over", "python", "daemons-that-outlive-builds", "resources",
+            "configuration", "identity",
         ),
     ),
     "Operations": ("operations", ("install-upgrade-uninstall", "doctor", "back-up-and-recover", "troubleshooting")),
