@@ -92,6 +92,7 @@ def test_the_map_is_a_tree_of_who_has_what_and_who_waits(bus: Bus, shop: Path) -
     assert "[bold]login[/bold]" in screen
     assert "\x1b[2J" not in screen
     assert "\x1b" not in at_terminal(bus, "map", cwd=shop).screen
+    assert "└── src/auth" in at_terminal(bus, "map", cwd=shop, env={"PYTHONIOENCODING": "latin-1"}).screen
 
 
 def test_a_repository_without_leases_is_one_sentence(bus: Bus, shop: Path) -> None:
