@@ -1,7 +1,8 @@
-"""Draws terminals with what was really printed: docs/demo.svg, docs/pool.svg, docs/doctor.svg.
+"""Draws terminals with what was really printed: docs/demo.svg, docs/pool.svg, docs/doctor.svg, docs/map.svg.
 
     scripts/demo ──▶ what it printed ──▶ some of its scenes, whole ──▶ docs/demo.svg
     a bus of its own, with a pool; a home that is broken ──▶ what `bus` prints ──▶ docs/pool.svg, docs/doctor.svg
+    ten agents and their leases ──▶ `bus map` ──▶ docs/map.svg
 
 Nothing is written by hand. What differs from run to run (folder, port, process ids) is put as `…` or a round number, so
 that a review sees only what has really changed. The picture fetches nothing: its font is the reader's own monospace,
@@ -27,6 +28,17 @@ SCENES = (  # the beginnings of the demo's lines of heading that are shown, and 
     ("# A releases", ("bus --as A release", "bus --as B wait")),
     ("# C waits", ("bus --as C request", "kill", "bus --as C wait", "bus --as B check")),
 )
+TEN_AGENTS = {  # each asks for a lease; eve has a part of ann's
+    "ann": ("src/auth/**", "README.md:10-40", "--ttl", "10m", "--for", "login by passkey"),
+    "bob": ("src/cart/**", "--ttl", "10m", "--for", "vouchers"),
+    "cyd": ("src/api/v2/*.py", "--ttl", "30m", "--for", "paging"),
+    "dan": ("docs", "--shared", "--ttl", "10m", "--for", "spelling"),
+    "fay": ("docs", "--shared", "--ttl", "10m", "--for", "screenshots"),
+    "gil": ("tests/cart", "--ttl", "10m", "--for", "a slow test"),
+    "hal": ("src/auth/login.py", "--wait", "30m", "--for", "typo"),
+    "ivy": ("src/auth/*.py", "--wait", "30m", "--for", "type hints"),
+    "joe": ("README.md:30-60", "--wait", "30m", "--for", "install steps"),
+}
 COLUMNS = 118
 FONT_PX = 14
 CELL_PX = 8.43  # what most monospace fonts take for a character at that size
@@ -36,6 +48,7 @@ BAR_PX = 38
 WORDS = {  # what the bus says first, and its colour
     "GRANTED": "good", "RELEASED": "good", "QUEUED": "wait", "REFUSED": "bad", "JOINED": "dim",
     "[exit": "dim", "RESOURCE": "strong",
+    "PATHS": "strong",
     "home:": "bad", "configuration:": "bad", "database:": "bad", "recovery:": "bad", "port:": "bad", "down:": "bad",
 }  # fmt: skip
 STYLE = """
@@ -90,10 +103,21 @@ class Bus:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
         self.environment = {**kept, "BUS_HOME": str(self.home), "NO_COLOR": "1"}
 
-    def say(self, *words: str) -> list[str]:
+    def wait(self, *words: str, cwd: Path) -> subprocess.Popen[str]:
+        """A command that waits for something, once it says so."""
+        waits = subprocess.Popen(
+            [str(ROOT / ".venv" / "bin" / "bus"), *words], env=self.environment, cwd=cwd, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert waits.stderr is not None
+        if not any(line.startswith("waiting") for line in waits.stderr):
+            raise SystemExit(f"picture: bus {' '.join(words)} does not wait: nothing is drawn")
+        return waits
+
+    def say(self, *words: str, cwd: Path | None = None) -> list[str]:
         """The lines of one command as they are shown: with the command before them, and its exit code after them."""
         done = subprocess.run(
-            [str(ROOT / ".venv" / "bin" / "bus"), *words], env=self.environment, cwd=self.folder, text=True,
+            [str(ROOT / ".venv" / "bin" / "bus"), *words], env=self.environment, cwd=cwd or self.folder, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
         )  # fmt: skip
         printed = done.stdout.replace(str(self.home), HOME).replace(str(self.folder), "…")
@@ -125,6 +149,36 @@ def pool(folder: Path) -> list[str]:
         bus.down()
     shown = [re.sub(rf"\b{base}(?=[12]\b)", "708", line) for line in shown]
     return [piece for line in _steady("\n".join(shown)).split("\n") for piece in _wrapped(line)]
+
+
+def ten_agents(folder: Path) -> list[str]:
+    """Ten agents in one repository: who has what, a part that was given on, and who waits for whom."""
+    shop, waits = folder / "shop", list[subprocess.Popen[str]]()
+    shop.mkdir()
+    subprocess.run(["git", "init", "--quiet", str(shop)], check=True)
+    bus = Bus(folder, "")
+    try:
+        bus.say("--as", "eve", "join", "eve")
+        for agent, words in TEN_AGENTS.items():
+            command = ["--as", agent, "lease", "acquire", *words]
+            if "--wait" in words:
+                waits.append(bus.wait(*command, cwd=shop))
+            else:
+                said = " ".join(bus.say(*command, cwd=shop))
+            if agent == "ann":
+                lease = said.partition("LEASED ")[2].split()[0]
+                bus.say(
+                    "--as", "ann", "lease", "split", lease, "eve", "src/auth/form.py", "--for", "the form", cwd=shop
+                )
+        shown = bus.say("map", cwd=shop)
+    finally:
+        for each in waits:
+            each.terminate()
+            each.communicate()
+        bus.down()
+    steady = re.sub(r"(?<=since |waits )\ds", "8s", "\n".join(shown))
+    steady = re.sub(r"(?<=since |waits )\d\ds", "18s", steady)
+    return re.sub(r"(?<=m4|m5)\ds(?= left)", "0s", steady).split("\n")
 
 
 def _two_ports() -> int:
@@ -232,6 +286,7 @@ def main() -> int:
     for name, scene, title in (
         ("pool", pool, "bus status - two servers, three agents"),
         ("doctor", doctor, "bus doctor - a home that is broken"),
+        ("map", ten_agents, "bus map - ten agents in one repository"),
     ):
         with tempfile.TemporaryDirectory(prefix="interlock-picture-") as folder:
             drawn[name] = (scene(Path(folder)), title)

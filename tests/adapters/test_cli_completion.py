@@ -41,6 +41,7 @@ def offered(bus: Bus, *words: str) -> list[str]:
         (("run", "--resource", "gpu", "--", "ls", ""), [":command"], "web"),
         (("request", "--worktree", "x"), [":dirs"], "web"),
         (("send", "ann", "--file", "x"), [":files"], "web"),
+        (("map", ""), [":files"], "web"),
         (("--js",), ["--json"], "web"),
         (("errors", "NOT_H"), ["NOT_HOLDER"], "web"),
         (("completion", "z"), ["zsh"], "bash"),

@@ -92,6 +92,7 @@ def test_the_map_is_a_tree_of_who_has_what_and_who_waits(bus: Bus, shop: Path) -
     assert "[bold]login[/bold]" in screen
     assert "\x1b[2J" not in screen
     assert "\x1b" not in at_terminal(bus, "map", cwd=shop).screen
+    assert "└── src/auth" in at_terminal(bus, "map", cwd=shop, env={"PYTHONIOENCODING": "latin-1"}).screen
 
 
 def test_a_repository_without_leases_is_one_sentence(bus: Bus, shop: Path) -> None:
@@ -123,6 +124,19 @@ def test_the_live_map_shows_what_happens_fits_the_window_and_leaves_the_terminal
     assert seen.screen.rstrip().endswith((OWN_SCREEN, SHOW_CURSOR))
 
 
+def test_ctrl_z_gives_the_terminal_back_and_fg_goes_on(bus: Bus, shop: Path) -> None:
+    with live(bus, shop) as terminal:
+        # when: without a shell to wake it the kernel lets nobody stop, so it goes on at once
+        terminal.process.send_signal(signal.SIGTSTP)
+        # then
+        at = terminal.until(OWN_SCREEN)
+        at = terminal.until("Ctrl-C ends it", terminal.until(OTHER_SCREEN, at))
+        lease(bus, shop, "ann", "src/after")
+        terminal.until("src/after", at)
+        terminal.press(b"\x03")
+        assert terminal.end().code == 130
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_the_live_map_the_terminal_is_given_back(bus: Bus, shop: Path, signum: signal.Signals) -> None:
     with live(bus, shop) as terminal:
@@ -133,6 +147,7 @@ def test_whoever_ends_the_live_map_the_terminal_is_given_back(bus: Bus, shop: Pa
     assert OWN_SCREEN in seen.screen
 
 
+@pytest.mark.slow
 def test_a_thousand_changes_are_a_few_strokes_and_the_last_of_them_is_seen(bus: Bus, shop: Path) -> None:
     held = lease(bus, shop, "ann", "src/a", "--ttl", "1h")["lease"]
     with live(bus, shop) as terminal:

@@ -168,10 +168,10 @@ class Repositories:
             self._home, resources=resources, state_files=state_files, suspended=suspended, repository_builds=builds
         )
 
-    def territory_id(self, repository: str) -> str:
-        """What a trusted file calls its repository's territory, for other clones to have the same; "": nothing."""
+    def territory(self, repository: str) -> TerritorySettings:
+        """What a trusted repository's file says of its territory."""
         known = self._known.get(repository)
-        return known.territory.repository_id if known is not None else ""
+        return known.territory if known is not None else TerritorySettings()
 
     def main_of(self, repository: str) -> str:
         """The main worktree of a trusted repository, "" of another."""

@@ -121,12 +121,13 @@ class Territories:
         if key not in world.territories and len(world.territories) >= TERRITORIES_MAX:
             raise No(Code.QUEUE_FULL, f"{TERRITORIES_MAX} repositories have leases on this bus, no more can")
         claims = await self._claims(place, base, ask.claims)
+        ttl_ms = ask.ttl_ms or self._repositories.territory(place.id).ttl
         process = None
         if ask.bound or ask.run:
             ancestors = session.caller.ancestors()
             process = ancestors[0] if ancestors else None
         return key, Acquire(
-            agent.name, agent.incarnation, id_, claims, ask.shared, ask.purpose, ask.ttl_ms, ask.name, ask.wait_ms,
+            agent.name, agent.incarnation, id_, claims, ask.shared, ask.purpose, ttl_ms, ask.name, ask.wait_ms,
             place.worktree, process, process is None and _is_bound(agent), ask.run, id_ in world.ids,
         )  # fmt: skip
 
@@ -204,7 +205,7 @@ class Territories:
     def key_of(self, place: Place) -> str:
         """The territory of a repository."""
         self._repositories.refresh(place.id)
-        return TERRITORY + (self._repositories.territory_id(place.id) or place.id)
+        return TERRITORY + (self._repositories.territory(place.id).repository_id or place.id)
 
     # --- straight helpers -------------------------------------------------------------------------
     def _place(self, session: Session, said: str) -> tuple[Place, str]:

@@ -19,6 +19,7 @@ RESOURCE_VERBS = frozenset(
     ("request", "wait", "check", "release", "extend", "cancel", "restart", "attach", "logs", "status", "revoke",
      "recover", "policy")
 )  # fmt: skip
+PATH_VERBS = frozenset(("map", "watch"))
 COMMON = {
     "--as": "who you are", "--home": "the bus's home", "--json": "print JSON", "--help": "what it takes",
 }  # fmt: skip
@@ -78,6 +79,8 @@ def _arguments(verb: str, rest: list[str], root: str) -> Offers:
     first = rest[-1] == verb
     if verb in RESOURCE_VERBS:
         return _resources(root)
+    if verb in PATH_VERBS:
+        return {":files": ""}
     if verb == "send" and first:
         return {"coordinator": "decides who has what", **_agents(root)}
     if verb == "help":

@@ -3,8 +3,10 @@
 The rows are map_lines.py's; what they look like is here.
 """
 
+import io
 import os
 import signal
+import sys
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -105,6 +107,8 @@ class _Screen:
 
 # --- straight helpers ---------------------------------------------------------------------
 def _console() -> Console:
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as all that bus prints, whatever the locale
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     return Console(color_system=None if os.environ.get("NO_COLOR") else "auto", highlight=False)
 
 

@@ -62,7 +62,7 @@ def _claims(top: str, base: str, text: str) -> Iterator[Claim]:
             continue
         pattern = "/".join(filter(None, (_escaped(path), magic)))
         claim = parse_claim(normal(pattern) + (lines[0] if lines is not None else ""))
-        yield _with_blob(claim, os.path.join(top, path)) if claim.first else claim
+        yield claim if magic else _with_blob(claim, os.path.join(top, path))
 
 
 def _split(pattern: str) -> tuple[str, str]:
@@ -135,7 +135,10 @@ def _escaped(path: str) -> str:
 
 
 def _with_blob(claim: Claim, path: str) -> Claim:
-    """With the object id that git would give the file's content as it is now; "" where it cannot be read."""
+    """A file is known as one by the object id that git would give its content as it is now.
+
+    A directory has none, nor what is not there, or cannot be read, or is too large.
+    """
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return claim
