@@ -182,13 +182,13 @@ def test_over_a_bus_it_asks_for_the_history_and_has_the_outcome_counted(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     repository, exported, _ = each_cause
-    asked = fake_bus(monkeypatch, tmp_path, {"type": "HISTORY", **exported})
+    asked = fake_bus(monkeypatch, tmp_path, exported)
     monkeypatch.chdir(repository.place)
     assert app.run(["verify", "--base", "main"], Options(json=True)) == 1
     said = json.loads(capfdbinary.readouterr().out)
     where = str(repository.place)
     assert asked == [
-        {"type": "HISTORY", "directory": where},
+        {"type": "LEASES", "directory": where, "after": ""},
         {"type": "RECORD_VERIFIED", "directory": where, "pairs": 9, "violations": said["causes"], "unknown": 0},
     ]
     [nobody] = [each for each in said["violations"] if each["path"] == "nobody.txt"]
@@ -196,7 +196,7 @@ def test_over_a_bus_it_asks_for_the_history_and_has_the_outcome_counted(
 
 
 def fake_bus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """A supervisor that answers HISTORY with this and refuses everything else; what it is asked."""
+    """A supervisor whose log comes to this, and that refuses everything else; what it is asked."""
     asked: list[dict[str, Any]] = []
 
     class Answering:
@@ -213,13 +213,16 @@ def fake_bus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: dict[str, 
             assert to == "supervisor"
             asked.append(body)
             refused = {"type": "REFUSED", "code": "INTERNAL", "why": "no"}
-            return {"body": dict(answer) if body["type"] == "HISTORY" else refused, "exit": 74}
+            page = {"type": "LEASES_REPLY", "leases": [], "territory": "territory/t"}
+            return {"body": page if body["type"] == "LEASES" else refused, "exit": 74}
 
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "bus.db").touch()
     monkeypatch.setenv("BUS_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(asking, "Connection", Answering)
     monkeypatch.setattr(history_asked, "Connection", Answering)
+    monkeypatch.setattr(history_asked, "_events", lambda connection, territory: [])
+    monkeypatch.setattr(history_asked, "history_of", lambda *_: dict(answer))
     return asked
 
 
@@ -227,7 +230,7 @@ def test_an_export_is_cut_where_it_is_told_to_and_written_whole(
     each_cause: tuple[Repository, dict[str, Any], dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     repository, exported, _ = each_cause
-    fake_bus(monkeypatch, tmp_path, {"type": "HISTORY", **exported})
+    fake_bus(monkeypatch, tmp_path, exported)
     monkeypatch.chdir(repository.place / ".git" / "refs")
     file = tmp_path / "leases.json"
     file.write_text("older")

@@ -29,7 +29,7 @@ def test_it_is_what_is_found_of_each_alone() -> None:
     for seed in range(30):
         territory = crowd(seed)
         for found in in_the_way_of_each(territory, territory.waiting.values(), most=3):
-            alone = list(blockers(territory, found.lease, 4))
+            alone = sorted(blockers(territory, found.lease, 99), key=lambda each: (not each.fence, each.fence))
             assert found.behind == alone[:3]
             assert found.is_all == (len(alone) <= 3)
             waited += 1

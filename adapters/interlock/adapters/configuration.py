@@ -12,7 +12,7 @@ from interlock.adapters.git import place_of
 from interlock.adapters.home_config import read_config
 from interlock.adapters.paths import Home
 from interlock.adapters.trust import LocalRepositories
-from interlock.coordinator.config import Config, parse_config
+from interlock.coordinator.config import Config, TerritorySettings, parse_config
 from interlock.coordinator.repositories import FILE, Place, Repositories, Trusted, declared, digest
 from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.definition import Definition, Kind, server_of
@@ -26,6 +26,7 @@ class Here(msgspec.Struct):
 
     Args:
         config: all that counts, by full key. trusted: the trust store, in its order. place: of the directory.
+        territory: what its repository's file says of leases, where that counts.
     """
 
     home: Home
@@ -35,6 +36,7 @@ class Here(msgspec.Struct):
     trusted: tuple[Trusted, ...]
     place: Place | None
     problem: str = ""
+    territory: TerritorySettings = TerritorySettings()
 
     def state(self, trusted: Trusted | None) -> str:
         """How a repository's file stands: "trusted", "changed", "gone", "unreadable", "untrusted"."""
@@ -65,7 +67,9 @@ def look_here(home: Home, directory: str) -> Here:
     repositories = Repositories(files, own)
     config = repositories.load()
     trusted = () if repositories.problem else files.trusted()
-    return Here(home, files, own, config, trusted, place_of(directory), repositories.problem)
+    place = place_of(directory)
+    territory = repositories.territory(place.id) if place is not None else TerritorySettings()
+    return Here(home, files, own, config, trusted, place, repositories.problem, territory)
 
 
 def file_of(path: str) -> tuple[str, Place | None]:

@@ -83,7 +83,7 @@ def ended(draft: Draft, id_: str, over: Ended) -> LeaseEnded:
 
 def in_the_way(draft: Draft, lease: Lease) -> tuple[tuple[Behind, ...], int]:
     """What a lease waits for, first in force, first come; and how many besides."""
-    found = list(blockers(draft.state, lease, BEHIND_COUNTED_MAX))
+    found = sorted(blockers(draft.state, lease, BEHIND_COUNTED_MAX), key=lambda each: (not each.fence, each.fence))
     told = tuple(_behind(draft, each, lease.claims) for each in found[:BEHIND_TOLD_MAX])
     return told, len(found) - len(told)
 

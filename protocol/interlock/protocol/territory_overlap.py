@@ -55,7 +55,9 @@ def in_the_way_of_each(
     for lease in waiting:
         found = lookups.get(lease.claims)
         if found is None and looked_at < looked_at_most:
-            found = (territory.held.overlapping(lease.claims), territory.waiting.overlapping(lease.claims))
+            some = islice(territory.held.each_overlapping(lease.claims), looked_at_most - looked_at)
+            held = sorted(some, key=lambda each: each.fence)  # of very many only some: a claim of all would hold up all
+            found = (held, territory.waiting.overlapping(lease.claims))
             lookups[lease.claims] = found
             looked_at += len(found[0]) + len(found[1]) + 1
         behind: list[Lease] = []

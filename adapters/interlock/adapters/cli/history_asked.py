@@ -65,4 +65,4 @@ def _events(connection: Connection, territory: str) -> list[dict[str, Any]]:
                 return found
     except Lost:
         raise Failure(69, "the supervisor went away meanwhile: try again") from None
-    raise Failure(69, "the supervisor does not answer: ask again, or see bus doctor")
+    raise Failure(69, "the supervisor does not answer (stopped, or overloaded): ask again, or see bus doctor")

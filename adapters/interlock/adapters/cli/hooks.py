@@ -49,12 +49,24 @@ def command(
         raise Failure(73, f"{error.filename or place.common}: {error.strerror}: mend that, then again") from None
 
 
+def _configured_mode() -> str:
+    """What the repository's bus.toml says, "" where it says nothing, or does not count."""
+    from interlock.adapters.configuration import look_here
+    from interlock.adapters.paths import find_home
+    from interlock.coordinator.toml_values import ConfigError
+
+    try:
+        return look_here(find_home(Given.options.home), os.path.realpath(os.getcwd())).territory.mode
+    except ConfigError as error:
+        raise Failure(78, str(error)) from None
+
+
 def _install(place: "HookPlace", mode: str) -> int:
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.territory.hook_files import install
     from interlock.protocol.visible import unhidden
 
-    record, changed = install(place, mode=mode, bus=_this_bus())
+    record, changed = install(place, mode=mode or _configured_mode(), bus=_this_bus())
     if Given.options.json:
         say_json({"installed": True, "changed": changed, **_facts(record)})
         return 0
