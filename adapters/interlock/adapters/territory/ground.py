@@ -49,8 +49,7 @@ def normal(path: str) -> str:
 def _claims(top: str, base: str, text: str) -> Iterator[Claim]:
     turned = text.replace("\\", "/")
     if _DRIVE.match(text) or (turned != text and "/" not in text and os.path.lexists(_join(base, turned))):
-        why = "has a drive or backslashes: write the path relative to the repository, with '/'"
-        raise BadClaim(f"'{visible(text)}' {why}")
+        raise BadClaim(f"'{visible(text)}' has a drive or backslashes: write it relative to the repository, with '/'")
     lines = _LINES.search(text)
     if lines is not None and os.path.lexists(_join(base, text)):
         lines = None  # a file of that very name
@@ -111,8 +110,7 @@ def _within(top: str, real: str, text: str) -> str:
         folder = os.path.join(folder, name)
         found.append(name)
         if os.path.lexists(os.path.join(folder, ".git")):
-            why = "is in a repository of its own (a submodule, or another worktree): ask from within that"
-            raise BadClaim(f"'{visible(text)}' {why}")
+            raise BadClaim(f"'{visible(text)}' is in a repository of its own: go into that one and ask from there")
     return "/".join(found)
 
 
