@@ -274,7 +274,7 @@ def test_every_verb_has_its_help(command: Command, verb: str) -> None:
 
 def test_a_mistyped_verb_is_answered_with_the_nearest(command: Command) -> None:
     assert "did you mean bus release?" in command("relase", agent="").err
-    assert "did you mean bus status?" in command("help", "statsu", agent="").err
+    assert "did you mean bus status?" in command("help", "statuss", agent="").err
 
 
 def test_every_code_can_be_looked_up_in_any_case(command: Command) -> None:

@@ -19,6 +19,8 @@ from tests.polling import until
 @pytest.fixture(scope="module")
 def bus() -> Iterator[Bus]:
     with shared_bus() as bus:
+        for agent in ("ann", "bob"):  # the first word of a new name says more
+            bus.ok("join", agent)
         yield bus
 
 
