@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.options import Failure, milliseconds, say_err
+from interlock.adapters.cli.options import Failure, milliseconds
 
 ACTIONS = {
     "acquire": "bus lease acquire PATH… [--ttl 10m] [--for WHAT] [--wait 5m]",
@@ -58,74 +58,22 @@ def command(
 def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str, shared: bool) -> int:
     from interlock.adapters.cli.asking import current_directory
     from interlock.adapters.cli.connection import Connection
+    from interlock.adapters.cli.lease_wait import LeaseWait
 
     body = {
         "type": "LEASE", "claims": paths, "worktree": current_directory(), "purpose": purpose, "ttl_ms": ttl_ms,
         "shared": shared, "wait_ms": wait_ms, "name": key,
     }  # fmt: skip
     with Connection(Given.options) as connection:
-        connection.news = []
         connection.agent()
-        frame = connection.ask("coordinator", body=body)
-        if frame["body"].get("type") == "LEASE QUEUED":
-            say_err(f"waiting: {frame['text'].partition('; do not')[0]}")
-            return wait_for_lease(connection, frame["body"], body, time.monotonic() + wait_ms / 1000)
-        return _show(frame)
-
-
-def wait_for_lease(connection: Any, queued: dict[str, Any], again: dict[str, Any], until: float) -> int:
-    """Wait until it is in force, or its time in the queue is over; Ctrl-C gives the place up."""
-    from interlock.adapters.cli.connection import Lost
-
-    lease = queued["lease"]
-    try:
-        while True:
-            try:
-                frame = _word_of(connection, lease, until)
-            except Lost:
-                frame = None
-                connection.open()
-            if frame is not None:
-                connection.seen([frame["id"]])
-                return _show(frame)
-            if time.monotonic() > until + LATE_S:
-                raise Failure(75, f"{lease} was not granted in time: see bus leases", "RESOURCE_WAIT_TIMEOUT")
-            state = look(connection, lease)
-            if state is not None and state["state"] != "waiting":
-                return _show(connection.ask("coordinator", body={"type": "RENEW", "lease": lease}))
-    except KeyboardInterrupt:
-        _show(connection.ask("coordinator", body={"type": "RETURN", "lease": lease}))
-        return 130
-
-
-LATE_S = 5.0
-LOOK_S = 10.0
-
-
-def look(connection: Any, lease: str) -> dict[str, Any] | None:
-    """The lease as it is now; None where it is over."""
-    from interlock.adapters.cli.asking import body_of, current_directory
-
-    body = {"type": "LEASES", "directory": current_directory(), "mine": True}
-    rows = body_of(connection.ask("supervisor", body=body))["leases"]
-    return next((row for row in rows if row["lease"] == lease), None)
-
-
-def _word_of(connection: Any, lease: str, until: float) -> dict[str, Any] | None:
-    """The next frame about that lease; None when it is time to look."""
-    look_at = min(until + LATE_S / 2, time.monotonic() + LOOK_S)
-    news: list[dict[str, Any]] = connection.news
-    while True:
-        while news:
-            frame = news.pop(0)
-            if frame.get("body", {}).get("lease") == lease:
-                return frame
-        left = look_at - time.monotonic()
-        if left <= 0:
-            return None
-        frame = connection.receive(left)
-        if frame:
-            news.append(frame)
+        wait = LeaseWait(connection, body, time.monotonic() + wait_ms / 1000)
+        try:
+            return _show(wait.take())
+        except KeyboardInterrupt:
+            known = wait.truth()["body"]
+            if "lease" in known:
+                _show(wait.give_up(known["lease"]))
+            return 130
 
 
 def _release(words: list[str], mine: bool) -> int:
