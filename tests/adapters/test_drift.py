@@ -74,11 +74,10 @@ def drift(repo: Repo, *words: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_what_is_changed_is_told_by_content(repo: Repo, folder: Path) -> None:
+@pytest.fixture(scope="module")
+def odd(repo: Repo, folder: Path) -> Path:
+    """The worktree that is odd in name, with changes of every kind in it."""
     there = folder / "w\n2 é"
-    for path in ("touched", "f", "src/x"):
-        os.utime(there / path, (1, 1))
-    assert Dirty(str(there)).paths() == []
     (there / "f").write_text(LINES.replace("line 7\n", "seven\n"))
     (there / "gone").unlink()
     (there / "sp ace*").chmod(0o755)
@@ -89,9 +88,19 @@ def test_what_is_changed_is_told_by_content(repo: Repo, folder: Path) -> None:
     (there / "nested/inner").write_text("x")
     repo.git("mv", "moved", "moved2", cwd=there)
     (there / "moved2").write_text("changed after that")
+    return there
+
+
+def test_a_file_that_was_only_touched_is_not_changed(repo: Repo, folder: Path) -> None:
+    for path in ("touched", "f", "src/x"):
+        os.utime(folder / "clean" / path, (1, 1))
+    assert Dirty(str(folder / "clean")).paths() == []
+
+
+def test_what_is_changed_is_told_by_content(odd: Path) -> None:
+    there = odd
     index = there / os.fsdecode(run(["rev-parse", "--git-path", "index"], str(there), timeout_s=20)[:-1])
     before = index.read_bytes()
-
     dirty = Dirty(str(there))
     assert sorted(dirty.paths()) == ["f", "gone", "moved", "moved2", "new\n é", "sp ace*"]
     assert dirty.lines("f") == [Span(6, 7)]
@@ -108,7 +117,7 @@ def test_worktrees_that_are_not_there_are_left_out_and_said(repo: Repo, folder: 
     ]
 
 
-def test_each_worktree_is_held_to_the_leases_of_who_is_there(repo: Repo, folder: Path) -> None:
+def test_each_worktree_is_held_to_the_leases_of_who_is_there(repo: Repo, folder: Path, odd: Path) -> None:
     (repo.folder / "dist").mkdir(exist_ok=True)
     for path in ("f", "held", "dist/x", "src/x"):
         (repo.folder / path).write_text(LINES.replace("line 7\n", "seven\n"))
