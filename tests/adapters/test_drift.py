@@ -75,7 +75,7 @@ def drift(repo: Repo, *words: str) -> Done:
 
 
 @pytest.fixture(scope="module")
-def odd(repo: Repo, folder: Path) -> Path:
+def changed(repo: Repo, folder: Path) -> Path:
     """The worktree that is odd in name, with changes of every kind in it."""
     there = folder / "w\n2 é"
     (there / "f").write_text(LINES.replace("line 7\n", "seven\n"))
@@ -97,8 +97,8 @@ def test_a_file_that_was_only_touched_is_not_changed(repo: Repo, folder: Path) -
     assert Dirty(str(folder / "clean")).paths() == []
 
 
-def test_what_is_changed_is_told_by_content(odd: Path) -> None:
-    there = odd
+def test_what_is_changed_is_told_by_content(changed: Path) -> None:
+    there = changed
     index = there / os.fsdecode(run(["rev-parse", "--git-path", "index"], str(there), timeout_s=20)[:-1])
     before = index.read_bytes()
     dirty = Dirty(str(there))
@@ -117,7 +117,7 @@ def test_worktrees_that_are_not_there_are_left_out_and_said(repo: Repo, folder: 
     ]
 
 
-def test_each_worktree_is_held_to_the_leases_of_who_is_there(repo: Repo, folder: Path, odd: Path) -> None:
+def test_each_worktree_is_held_to_the_leases_of_who_is_there(repo: Repo, folder: Path, changed: Path) -> None:
     (repo.folder / "dist").mkdir(exist_ok=True)
     for path in ("f", "held", "dist/x", "src/x"):
         (repo.folder / path).write_text(LINES.replace("line 7\n", "seven\n"))
