@@ -102,7 +102,7 @@ class Player:
             case "transfers":
                 return Transfer(who, id_, plain[0], plain[1], 1, because="why" if who == "person" else "")
             case "splits":
-                return Split(who, id_, plain[0], plain[1], 1, tuple(map(parse_claim, plain[2:])), ttl_ms)
+                return Split(who, id_, plain[0], plain[1], 1, tuple(map(parse_claim, plain[2:])), ttl_ms, again=taken)
             case "revokes":
                 return RevokeLease(who, id_, plain[0], "because")
             case "runs":

@@ -47,6 +47,7 @@ FIRST_COME = [
     Row("the same message is not done again", f"{ANN} id=q; ann returns L1", f"{ANN} id=q", "LEASE ENDED L1", "", ""),
     Row("a ring is refused", "ann acquires a; bob acquires b; ann acquires b wait=5m", "bob acquires a wait=5m", "REFUSED DEADLOCK", "", "ann L1 a; bob L2 b; (ann L3 b)"),
     Row("… over three too", "ann acquires a; bob acquires b; cyd acquires c; ann acquires b wait=5m; bob acquires c wait=5m", "cyd acquires a wait=5m", "REFUSED DEADLOCK", "", "ann L1 a; bob L2 b; cyd L3 c; (ann L4 b); (bob L5 c)"),
+    Row("… of one that holds nothing yet, and is waited for", "zoe acquires x; bob acquires y; ann acquires x wait=5m; bob acquires x wait=5m", "ann acquires y wait=5m", "REFUSED DEADLOCK", "", "zoe L1 x; bob L2 y; (ann L3 x); (bob L4 x)"),
     Row("… and what is no ring is not", "ann acquires a; bob acquires b; cyd acquires b wait=5m", "bob acquires a wait=5m", "LEASE QUEUED", "", "ann L1 a; bob L2 b; (cyd L3 b); (bob L4 a)"),
     Row("a time too short", "", "ann acquires a ttl=9s", "REFUSED BAD_MESSAGE", "", ""),
     Row("a time too long", "", "ann acquires a ttl=25h", "REFUSED BAD_MESSAGE", "", ""),
@@ -65,6 +66,7 @@ TIME = [
     Row("… and no more", f"{ANN} ttl=1m; cyd acquires src/b wait=3h; 1h of sleep", "60s passes", "", "ann< LEASE ENDED L1, cyd< LEASED L2", "cyd L2 src/b"),
     Row("after a boot it begins anew", f"{ANN} ttl=1m", "reboot", "", "", "ann L1 src/**"),
     Row("… and no more", f"{ANN} ttl=1m; reboot", "60s passes", "", "ann< LEASE ENDED L1", ""),
+    Row("who waits has its own time again, once, however often it sleeps", f"{ANN} ttl=24h; {BOB}; 1h of sleep; 1h of sleep", "300s passes", "", "bob< LEASE ENDED L2", "ann L1 src/**"),
     Row("who waits, waits so long", f"{ANN} ttl=10m; {BOB}", "5m passes", "", "bob< LEASE ENDED L2", "ann L1 src/**"),
     Row("what is due is over before anybody asks", f"{ANN} ttl=1m", "bob acquires src/a.py", "REFUSED OVERLAP", "", "ann L1 src/**"),
     Row("returned twice is returned", f"{ANN}; ann returns L1", "ann returns L1", "LEASE ENDED L1", "", ""),
@@ -99,6 +101,12 @@ GIVEN = [
     Row("… not more than it is", ANN, "ann splits L1 bob doc", "REFUSED SCOPE_DENIED", "", "ann L1 src/**"),
     Row("… not the same part twice", f"{ANN}; ann splits L1 bob src/a.py", "ann splits L1 cyd src/a.py", "REFUSED OVERLAP", "", "ann L1 src/**; bob L2 src/a.py"),
     Row("… which stays another's when the whole is given back", f"{ANN}; ann splits L1 bob src/a.py; cyd acquires src/a.py wait=1m; dan acquires src/b wait=1m", "ann returns L1", "LEASE ENDED", "dan< LEASED L4", "bob L2 src/a.py; dan L4 src/b; (cyd L3 src/a.py)"),
+    Row("a part of a part is nobody's conflict with the whole, whatever becomes of what is between", f"{ANN}; ann splits L1 bob src/a/**; bob splits L2 cyd src/a/x.py; bob returns L2", "ann splits L1 dan src/b.py", "LEASED L5", "dan< LEASED L5", "ann L1 src/**; cyd L3 src/a/x.py; dan L5 src/b.py"),
+    Row("… which others cannot have", f"{ANN}; ann splits L1 bob src/a/**; bob splits L2 cyd src/a/x.py; bob returns L2", "ann splits L1 dan src/a/**", "REFUSED OVERLAP", "", "ann L1 src/**; cyd L3 src/a/x.py"),
+    Row("the same split again is the same part", f"{ANN}; ann splits L1 bob src/a.py id=q", "ann splits L1 bob src/a.py id=q", "LEASED L2", "", "ann L1 src/**; bob L2 src/a.py"),
+    Row("… and none once that is over", f"{ANN}; ann splits L1 bob src/a.py id=q; bob returns L2", "ann splits L1 bob src/a.py id=q", "REFUSED TARGET_ENDED", "", "ann L1 src/**"),
+    Row("a revoked lease is not granted by asking again", f"{ANN} id=q pid=7; ann runs l1 L1; person revokes L1", f"{ANN} id=q pid=7", "REFUSED TARGET_ENDED", "", "ann L1! src/**"),
+    Row("one that was given on is not taken again by asking again", f"{ANN} id=q; ann transfers L1 bob", f"{ANN} id=q", "REFUSED TARGET_ENDED", "", "bob L1 src/**"),
     Row("a person takes it back", f"{ANN}; {BOB}", "person revokes L1", "LEASE ENDED L1 src/** - revoked: from ann", "ann< LEASE ENDED L1, bob< LEASED L2", "bob L2 src/a.py"),
 ]  # fmt: skip
 
@@ -131,3 +139,10 @@ def test_many_that_end_at_one_moment_go_a_step_at_a_time_and_all_of_them() -> No
     assert deadline is not None
     assert deadline.mono_ms <= player.mono_ms
     assert player.play("0s passes").state() == ""
+
+
+def test_one_that_is_overdue_among_very_many_is_not_renewed_in_silence() -> None:
+    player = Player().play("; ".join(f"ann acquires f{n} ttl=10s" for n in range(EXPIRED_A_STEP + 9)))
+    player.mono_ms += 10_500
+    player.play(f"ann renews L{EXPIRED_A_STEP + 9}")
+    assert player.text() == "REFUSED TARGET_ENDED"

@@ -139,7 +139,8 @@ class Territories:
             raise No(Code.SCOPE_DENIED, f"{ask.lease} is of another repository: say that from one of its worktrees")
         claims = await self._claims(place, base, ask.claims)
         return key, Split(
-            agent.name, id_, ask.lease, heir.name, heir.incarnation, claims, ask.ttl_ms, ask.purpose
+            agent.name, id_, ask.lease, heir.name, heir.incarnation, claims, ask.ttl_ms, ask.purpose,
+            id_ in self._supervisor.world.ids,
         )  # fmt: skip
 
     # --- what clients ask -------------------------------------------------------------------------

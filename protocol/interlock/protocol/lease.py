@@ -27,7 +27,8 @@ class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
         process: it ends with that process.
         with_agent: it ends with its agent, whose own process says when that is.
         run: a `bus run` has it, and is told over its connection.
-        parent: the lease that it was split from.
+        wait_ms: how long it may wait.
+        parent: the lease that it was split from. above: that one, what that was split from, and so on.
         launches: commands that run under it, which keep it in force.
         ending, why: how it ends, and why, once the last of those commands is gone.
     """
@@ -50,7 +51,9 @@ class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
     process: Identity | None = None
     with_agent: bool = False
     run: bool = False
+    wait_ms: int = 0
     parent: str = ""
+    above: tuple[str, ...] = ()
     launches: dict[str, Launch] = {}
     ending: str = ""
     why: str = ""

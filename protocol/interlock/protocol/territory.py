@@ -29,7 +29,18 @@ from interlock.protocol.territory_commands import (
     Transfer,
 )
 from interlock.protocol.territory_course import begin, expire_due, launch_gone, rest_of_bound
-from interlock.protocol.territory_draft import Draft, ended, in_the_way_words, is_ttl, leased, leases_of, queued, texts
+from interlock.protocol.territory_draft import (
+    Draft,
+    ended,
+    in_the_way_words,
+    is_ttl,
+    leased,
+    leases_of,
+    queued,
+    texts,
+    too_many,
+    why_over,
+)
 from interlock.protocol.territory_events import CommitRecorded, LeaseAsked, TerritoryEvent, VerificationRecorded
 from interlock.protocol.territory_holding import admit, give_back, renew, revoke, split, transfer
 from interlock.protocol.territory_overlap import is_blocked, ring
@@ -87,10 +98,13 @@ def _acquire(draft: Draft, asked: Acquire) -> None:
     if known is not None:
         _answer_again(draft, known, asked)
         return
-    over = draft.state.ended.items() if asked.again else ()
-    gone = next((pair for pair in over if pair[1].request == asked.id), None)
-    if gone is not None:
-        draft.answer(asked.sender, ended(draft, *gone))
+    if asked.again:  # it is never done twice
+        mine = ((id_, each) for id_, each in draft.state.ended.items() if each.agent == asked.sender)
+        gone = next((pair for pair in mine if pair[1].request == asked.id), None)
+        if gone is not None:
+            draft.answer(asked.sender, ended(draft, *gone))
+        else:
+            draft.refuse(asked.sender, Code.TARGET_ENDED, "that request ended a while ago: ask anew")
         return
     ttl_ms = asked.ttl_ms or LEASE_TTL_MS
     if not is_ttl(draft, asked.sender, ttl_ms):
@@ -102,8 +116,7 @@ def _acquire(draft: Draft, asked: Acquire) -> None:
     )  # fmt: skip
     if not is_blocked(draft.state, lease):
         if len(draft.state.held) >= LEASES_MAX:
-            why = f"{len(draft.state.held)} leases are in force there, at most {LEASES_MAX} can be: release some"
-            draft.refuse(asked.sender, Code.QUEUE_FULL, why)
+            draft.refuse(asked.sender, Code.QUEUE_FULL, too_many(draft))
             return
         began = begin(draft, lease)
         draft.answer(asked.sender, leased(draft, began))
@@ -129,7 +142,8 @@ def _wait(draft: Draft, asked: Acquire, lease: Lease) -> None:
         draft.refuse(asked.sender, Code.QUEUE_FULL, why)
         return
     until = after(draft.now, asked.wait_ms)
-    draft.event(LeaseAsked(asked.sender, replace(lease, until=until, until_ms=draft.now.at_ms + asked.wait_ms)))
+    until_ms = draft.now.at_ms + asked.wait_ms
+    draft.event(LeaseAsked(asked.sender, replace(lease, until=until, until_ms=until_ms, wait_ms=asked.wait_ms)))
     draft.answer(asked.sender, queued(draft, draft.state.waiting[lease.id]))
 
 
@@ -147,6 +161,8 @@ def _answer_again(draft: Draft, lease: Lease, asked: Acquire) -> None:
         has = " ".join(texts(lease.claims))
         why = f"{lease.id} has the name {asked.key!r} already and other claims ({has}): use another name"
         draft.refuse(asked.sender, Code.ID_CONFLICT, why)
+    elif lease.ending:
+        draft.refuse(asked.sender, Code.TARGET_ENDED, why_over(draft, lease.id))
     elif lease.fence:
         draft.answer(asked.sender, leased(draft, lease))
     else:

@@ -78,6 +78,7 @@ class Split(msgspec.Struct, frozen=True):
     claims: tuple[Claim, ...]
     ttl_ms: int = 0
     purpose: str = ""
+    again: bool = False
 
 
 class RevokeLease(msgspec.Struct, frozen=True):

@@ -23,17 +23,7 @@ replace = msgspec.structs.replace
 def expire_due(draft: Draft) -> None:
     """End what is due. A time that was slept through begins anew once: nobody can have renewed it meanwhile."""
     for lease in draft.state.held.due(draft.now, EXPIRED_A_STEP):
-        assert lease.until is not None
-        if lease.until.was_slept_through(draft.now, LATE_MS):
-            keep(draft, lease, "its time was slept through")
-        elif lease.launches:
-            keep(draft, lease, "a command runs under it")
-        elif lease.ending:
-            end(draft, lease, How(lease.ending), lease.why)
-        else:
-            why = f"not renewed for {format_duration(lease.ttl_ms)}"
-            _tell_end(draft, lease, How.EXPIRED, why)
-            end(draft, lease, How.EXPIRED, why)
+        expire(draft, lease)
     for lease in draft.state.waiting.due(draft.now, EXPIRED_A_STEP):
         assert lease.until is not None
         if lease.id not in draft.state.waiting:
@@ -44,6 +34,21 @@ def expire_due(draft: Draft) -> None:
             why = "its turn did not come in time"
             _tell_end(draft, lease, How.GIVEN_UP, why)
             give_up(draft, lease, why)
+
+
+def expire(draft: Draft, lease: Lease) -> None:
+    """Its time is over, unless that was slept through, or a command keeps it."""
+    assert lease.until is not None
+    if lease.until.was_slept_through(draft.now, LATE_MS):
+        keep(draft, lease, "its time was slept through")
+    elif lease.launches:
+        keep(draft, lease, "a command runs under it")
+    elif lease.ending:
+        end(draft, lease, How(lease.ending), lease.why)
+    else:
+        why = f"not renewed for {format_duration(lease.ttl_ms)}"
+        _tell_end(draft, lease, How.EXPIRED, why)
+        end(draft, lease, How.EXPIRED, why)
 
 
 def begin(draft: Draft, lease: Lease) -> Lease:
@@ -65,8 +70,7 @@ def keep(draft: Draft, lease: Lease, why: str = "", ttl_ms: int = 0) -> None:
     lease = replace(lease, ttl_ms=ttl_ms or lease.ttl_ms)
     until, until_ms = _until(draft, lease)
     if not lease.fence:
-        wait_ms = lease.until_ms - lease.asked_ms
-        until, until_ms = after(draft.now, wait_ms), draft.now.at_ms + wait_ms
+        until, until_ms = after(draft.now, lease.wait_ms), draft.now.at_ms + lease.wait_ms
     draft.event(LeaseKept(lease.agent, lease.id, until, until_ms, lease.ttl_ms, why))
 
 

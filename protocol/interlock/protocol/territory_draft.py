@@ -5,7 +5,13 @@ from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_age, format_duration
 from interlock.protocol.lease import Lease
 from interlock.protocol.lease_messages import Behind, Leased, LeaseEnded, LeaseQueued
-from interlock.protocol.limits import BEHIND_COUNTED_MAX, BEHIND_TOLD_MAX, LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN
+from interlock.protocol.limits import (
+    BEHIND_COUNTED_MAX,
+    BEHIND_TOLD_MAX,
+    LEASE_TTL_MS_MAX,
+    LEASE_TTL_MS_MIN,
+    LEASES_MAX,
+)
 from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
 from interlock.protocol.territory_events import TerritoryEvent
@@ -130,6 +136,11 @@ def in_the_way_words(draft: Draft, lease: Lease) -> str:
         words.append(f"{each.agent} {has} {' '.join(each.claims[:3])}{left} ({each.lease})")
     rest = len(behind) - len(words) + more
     return ", ".join(words) + (f" and {rest} more" if rest else "")
+
+
+def too_many(draft: Draft) -> str:
+    """Why no lease can begin."""
+    return f"{len(draft.state.held)} leases are in force there, at most {LEASES_MAX} can be: release some"
 
 
 def is_ttl(draft: Draft, sender: str, ttl_ms: int) -> bool:

@@ -7,11 +7,11 @@ from interlock.protocol.codes import Code
 from interlock.protocol.durations import format_duration
 from interlock.protocol.lease import Lease
 from interlock.protocol.lease_messages import LeaseEnded
-from interlock.protocol.limits import LEASE_TTL_MS, LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN
+from interlock.protocol.limits import LEASE_TTL_MS, LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN, LEASES_MAX
 from interlock.protocol.messages import Admitted
 from interlock.protocol.resource_state import Launch
 from interlock.protocol.territory_commands import AdmitUnder, Renew, Return, RevokeLease, Split, Transfer
-from interlock.protocol.territory_course import anew, begin, end, give_up, keep, wake
+from interlock.protocol.territory_course import anew, begin, end, expire, give_up, keep, wake
 from interlock.protocol.territory_draft import (
     Draft,
     ended,
@@ -21,6 +21,7 @@ from interlock.protocol.territory_draft import (
     leases_of,
     mine,
     texts,
+    too_many,
     why_over,
 )
 from interlock.protocol.territory_events import LeaseMoved, LeaseUsed
@@ -32,6 +33,9 @@ replace = msgspec.structs.replace
 
 def renew(draft: Draft, asked: Renew) -> None:
     """Its time begins anew; what is over is never renewed."""
+    overdue = draft.state.held.get(asked.lease)  # where more were due than one decision ends
+    if overdue is not None and overdue.until is not None and overdue.until.is_due(draft.now):
+        expire(draft, overdue)
     lease = mine(draft, asked.sender, asked.lease)
     if lease is None or not is_ttl(draft, asked.sender, asked.ttl_ms or lease.ttl_ms):
         return
@@ -102,8 +106,14 @@ def transfer(draft: Draft, asked: Transfer) -> None:
 def split(draft: Draft, asked: Split) -> None:
     """A part of it is another agent's for a while."""
     known = next((each for each in leases_of(draft, asked.to) if each.request == asked.id), None)
-    if known is not None:
+    if known is not None and (known.parent, known.claims) == (asked.lease, asked.claims):
         draft.answer(asked.sender, leased(draft, known))
+        return
+    if asked.again:  # its part is over, or another's: it is never done twice
+        draft.refuse(asked.sender, Code.TARGET_ENDED, "that request ended a while ago: ask anew")
+        return
+    if len(draft.state.held) >= LEASES_MAX:
+        draft.refuse(asked.sender, Code.QUEUE_FULL, too_many(draft))
         return
     lease = mine(draft, asked.sender, asked.lease)
     if lease is None:
@@ -123,12 +133,13 @@ def split(draft: Draft, asked: Split) -> None:
     if not is_ttl(draft, asked.sender, ttl_ms):
         return
     if ttl_ms > left_ms:
-        why = f"{lease.id} lasts {format_duration(left_ms)} more: renew it first, or give less time than that"
+        why = f"{lease.id} lasts {format_duration(max(0, left_ms))} more: renew it first, or split it for less time"
         draft.refuse(asked.sender, Code.BAD_MESSAGE, why)
         return
     child = Lease(
         f"L{draft.next_seq()}", asked.to, asked.claims, asked.incarnation, asked.id, lease.shared,
         asked.purpose or lease.purpose, ttl_ms, asked_ms=draft.now.at_ms, parent=lease.id,
+        above=(lease.id, *lease.above),
     )  # fmt: skip
     against = in_force_against(draft.state, child)
     if against is not None:

@@ -5,7 +5,7 @@ the other.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
@@ -67,7 +67,7 @@ def in_the_way_of_each(
                 is_all = False
                 break
             looked_at += 1
-            if not _are_in_conflict(territory, other, lease):
+            if not _are_in_conflict(other, lease):
                 continue
             if len(behind) == most:
                 is_all = False
@@ -81,10 +81,10 @@ def ring(territory: Territory, lease: Lease) -> Lease | None:
 
     Its agent holds something that the waiting one waits for, and waits for that one's agent itself, over however many.
     """
-    if not territory.held.of(lease.agent):
-        return None  # nobody waits for one who holds nothing
-    looked_at, seen = 0, {lease.agent}
-    ahead = [each.agent for each in blockers(territory, lease, DEADLOCK_LOOKED_AT)]
+    if not territory.held.of(lease.agent) and not territory.waiting.of(lease.agent):
+        return None  # nobody waits for it
+    left, seen = DEADLOCK_LOOKED_AT, {lease.agent}
+    ahead = [each.agent for each in blockers(territory, lease, left)]
     while ahead:
         agent = ahead.pop()
         if agent in seen:
@@ -92,13 +92,17 @@ def ring(territory: Territory, lease: Lease) -> Lease | None:
         seen.add(agent)
         for id_ in territory.waiting.of(agent):
             waits = territory.waiting[id_]
-            for blocker in _blockers(territory, waits):
-                looked_at += 1
-                if blocker.agent == lease.agent:
-                    return waits
-                if looked_at >= DEADLOCK_LOOKED_AT:
+            overlapping = chain(
+                territory.held.each_overlapping(waits.claims), territory.waiting.each_overlapping(waits.claims)
+            )
+            for other in overlapping:
+                left -= 1
+                if left < 0:
                     return None  # its time-out ends what a look of a bounded length has not found
-                ahead.append(blocker.agent)
+                if (other.fence or _came_before(other, waits)) and _are_in_conflict(other, waits):
+                    if other.agent == lease.agent:
+                        return waits
+                    ahead.append(other.agent)
     return None
 
 
@@ -108,30 +112,25 @@ def _blockers(territory: Territory, lease: Lease) -> Iterator[Lease]:
     for other in territory.waiting.overlapping(lease.claims):
         if other.id == lease.id:
             return  # what came later is not before it
-        if _are_in_conflict(territory, other, lease):
+        if _are_in_conflict(other, lease):
             yield other
 
 
 def _against(territory: Territory, lease: Lease) -> Iterator[Lease]:
     for other in territory.held.each_overlapping(lease.claims):
-        if _are_in_conflict(territory, other, lease):
+        if _are_in_conflict(other, lease):
             yield other
 
 
-def _are_in_conflict(territory: Territory, one: Lease, other: Lease) -> bool:
+def _are_in_conflict(one: Lease, other: Lease) -> bool:
     if one.id == other.id or one.agent == other.agent or (one.shared and other.shared):
         return False
-    return not (_descends(territory, one, other.id) or _descends(territory, other, one.id))
+    return one.id not in other.above and other.id not in one.above
 
 
-def _descends(territory: Territory, lease: Lease, ancestor: str) -> bool:
-    parent = lease.parent
-    while parent:
-        if parent == ancestor:
-            return True
-        above = territory.held.get(parent)
-        parent = above.parent if above is not None else ""
-    return False
+def _came_before(one: Lease, other: Lease) -> bool:
+    """By the numbers in their ids: those of the events that they came with."""
+    return int(one.id[1:]) < int(other.id[1:])
 
 
 def _before(lease: Lease, held: list[Lease], waiting: list[Lease]) -> Iterator[Lease]:

@@ -89,7 +89,7 @@ def _release(words: list[str], mine: bool) -> int:
 
 def _transfer(lease: str, agent: str, because: str) -> int:
     """The holder gives it on; or a person does, with what another has."""
-    if not because:
+    if not because.strip():
         return _say({"type": "TRANSFER", "lease": lease, "agent": agent})
     return _say_as_person({"type": "TRANSFER_LEASE", "lease": lease, "agent": agent, "because": because})
 

@@ -25,10 +25,13 @@ def history_of(
     """
     done: list[dict[str, Any]] = []
     open_: dict[str, dict[str, Any]] = {}
+    seen: set[str] = set()  # what ends between the two questions is not in force any more
     commits: dict[str, dict[str, Any]] = {}
     complete_from_ms = log_from_ms
     for event in events:
         lease = str(event.get("lease", ""))
+        if event["type"] in {"leased", "lease_transferred", "lease_ended"}:
+            seen.add(lease)
         match event["type"]:
             case "leased":
                 open_[lease] = _entry(event, event["since_ms"])
@@ -48,7 +51,7 @@ def history_of(
             case "committed":
                 commits.setdefault(event["commit"], {"agent": event["agent"], "at_ms": event["at_ms"]})
     for row in in_force:
-        if row["fence"] and row["lease"] not in open_:
+        if row["fence"] and row["lease"] not in seen:
             open_[row["lease"]] = _entry({**row, "claims": row["ranges"]}, row["since_ms"])
     leases = sorted([*done, *open_.values()], key=lambda each: each["from_ms"])
     return {
