@@ -59,7 +59,8 @@ def summary(report: Report, history: History) -> Iterator[str]:
         yield f"{len(report.violations) - ROWS_MAX} more: --json shows all"
     causes = report.causes()
     counted = ", ".join(f"{count} {cause}" for cause, count in causes.items())
-    what = f"{len(report.violations)} violations ({counted})" if causes else "no violation"
+    many = "1 violation" if len(report.violations) == 1 else f"{len(report.violations)} violations"
+    what = f"{many} ({counted})" if causes else "no violation"
     yield f"checked {report.pairs} pairs of a commit and a path, {report.commits} commits: {what}"
     for cause in causes:
         yield f"  {cause}: {CAUSES[cause]}"
