@@ -1,5 +1,6 @@
 """Git as it is called: it asks nobody, ends in time, and nothing of a caller's environment or a hook comes through."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def test_what_hangs_is_killed_with_all_that_it_started(repository: Path) -> None
     with pytest.raises(GitFailed, match=r"^git hang did not end within 0\.5 s$"):
         run(["hang"], str(repository), timeout_s=0.5)
     assert ends(int((repository / "pid").read_text()))
+
+
+def test_what_a_git_that_has_ended_left_behind_is_killed(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(f"#!/bin/sh\nsleep 100 &\necho $! > {tmp_path}/pid\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}:{os.environ['PATH']}")
+    with pytest.raises(GitFailed, match="did not end within"):
+        run(["status"], str(repository), timeout_s=1)
+    assert ends(int((tmp_path / "pid").read_text()))
 
 
 def test_too_much_is_refused_and_not_kept(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

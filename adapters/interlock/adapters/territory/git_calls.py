@@ -147,7 +147,7 @@ def _written(fd: int, rest: memoryview) -> int:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Nothing of it stays, whatever came between."""
-    if process.poll() is None:
+    if process.returncode is None:  # not poll(): it may have ended, and what it has started not
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

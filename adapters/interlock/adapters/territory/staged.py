@@ -6,6 +6,7 @@ Who merges did not change what comes from the other side: of a merge, only what 
 import os
 import re
 import time
+import unicodedata
 from collections.abc import Collection, Sequence
 
 from interlock.adapters.small_files import read_regular
@@ -89,7 +90,7 @@ class Changes:
         if not paths:
             return set()
         patterns = excluded(self._bus_toml(cached))
-        found = {path for path in paths if any(each.matches(path) for each in patterns)}
+        found = {path for path in paths if any(each.matches(unicodedata.normalize("NFC", path)) for each in patterns)}
         rest = [path for path in paths if path not in found]
         given = b"".join(os.fsencode(path) + b"\0" for path in rest)
         words = ["check-attr", "-z", *(["--cached"] if cached else []), "--stdin", ATTRIBUTE]
