@@ -68,6 +68,12 @@ def test_what_one_has_another_is_refused_or_waits_for(bus: Bus, repository: Path
     assert bus("inbox", agent="bob").out == "", "what the command showed is not news any more"
 
 
+def test_who_waited_in_vain_is_told_so_by_the_exit_code(bus: Bus, repository: Path) -> None:
+    acquired(bus, repository, "ann", "src")
+    done = bus("lease", "acquire", "src/auth", "--wait", "1s", cwd=repository, agent="bob")
+    assert (done.code, done.out, "src/auth was not granted in time" in done.err) == (75, "", True)
+
+
 def test_the_same_name_is_the_same_lease_and_with_other_claims_a_conflict(bus: Bus, repository: Path) -> None:
     first = acquired(bus, repository, "ann", "a", "--key", "job-1")
     assert acquired(bus, repository, "ann", "a", "--key", "job-1")["lease"] == first["lease"]
@@ -105,6 +111,7 @@ def test_a_path_is_one_path_however_it_is_called(bus: Bus, repository: Path) -> 
 @pytest.mark.parametrize(
     ("path", "says"),
     [
+        ("", "the pattern is empty"),
         ("../x", "is outside of"),
         ("/etc/passwd", "is outside of"),
         (".git/config", "git's own folder"),

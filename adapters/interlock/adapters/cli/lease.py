@@ -68,7 +68,11 @@ def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str
         connection.agent()
         wait = LeaseWait(connection, body, time.monotonic() + wait_ms / 1000)
         try:
-            return _show(wait.take())
+            frame = wait.take()
+            if frame["body"].get("how") == "given_up":
+                why = f"{' '.join(paths)} was not granted in time: run the same again, or take another path"
+                raise Failure(75, why, "RESOURCE_WAIT_TIMEOUT")
+            return _show(frame)
         except KeyboardInterrupt:
             known = wait.truth()["body"]
             if "lease" in known:

@@ -47,6 +47,8 @@ def normal(path: str) -> str:
 
 # --- straight helpers ---------------------------------------------------------------------
 def _claims(top: str, base: str, text: str) -> Iterator[Claim]:
+    if not text:  # such as "$PATHS" that nobody set: it is not the whole repository
+        raise BadClaim("the pattern is empty: '**' is the whole repository")
     turned = text.replace("\\", "/")
     if _DRIVE.match(text) or (turned != text and "/" not in text and os.path.lexists(_join(base, turned))):
         raise BadClaim(f"'{visible(text)}' has a drive or backslashes: write it relative to the repository, with '/'")
