@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.territory.cover import Cover, Held, Hunk, Span, escaped, held_of, moved_by
+from interlock.adapters.territory.cover import Cover, Held, escaped, held_of
+from interlock.adapters.territory.spans import Hunk, Span, moved
 from interlock.protocol.claim import Claim, parse_claim
 from interlock.protocol.glob import Pattern
 
@@ -81,8 +82,8 @@ def test_lines_are_asked_for_only_where_a_range_decides() -> None:
     ],
 )
 def test_where_a_range_lies_after_other_changes(span: Span, hunks: list[Hunk], narrow: Span, wide: Span) -> None:
-    assert moved_by(span, hunks, wide=False) == narrow
-    assert moved_by(span, hunks, wide=True) == wide
+    assert moved(span, hunks, wide=False) == narrow
+    assert moved(span, hunks, wide=True) == wide
 
 
 @pytest.mark.parametrize("path", ["a b", "a*?[x]{c,d}", "back\\slash", "notes:7", "é\n", "a:1-2:3", "x]", "a,b"])

@@ -14,9 +14,10 @@ from tests.adapters.hooked import QUIET, Repo, SaysLeases, says_leases
 from tests.end_to_end.playground import BUS, Done, Lines
 
 from interlock.adapters.territory.asking import Told
-from interlock.adapters.territory.cover import Span, held_of
+from interlock.adapters.territory.cover import held_of
 from interlock.adapters.territory.drift import Dirty, changes, scan, worktrees
 from interlock.adapters.territory.git_calls import run
+from interlock.adapters.territory.spans import Span
 
 LINES = "".join(f"line {number}\n" for number in range(1, 61))
 

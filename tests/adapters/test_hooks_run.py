@@ -11,8 +11,8 @@ import pytest
 from tests.adapters.hooked import Repo, SaysLeases, says_leases
 from tests.end_to_end.playground import BUS
 
-from interlock.adapters.territory.cover import Span
 from interlock.adapters.territory.git_calls import GitFailed
+from interlock.adapters.territory.spans import Span
 from interlock.adapters.territory.staged import Changes, Pushed, Staged, excluded
 
 LINES = "".join(f"line {number}\n" for number in range(1, 61))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.adapters.territory_repository import MINUTE, T0, document, lease, ranged
 
-from interlock.adapters.territory.history import History, check_history, cut, read_history
+from interlock.adapters.territory.history import Held, History, check_history, cut, read_history
 from interlock.adapters.territory.judging import CAUSES, Judge, Verdict, author_of
 from interlock.adapters.territory.lease_index import LeaseIndex, Match
 from interlock.adapters.territory.problem import Problem
@@ -32,7 +32,7 @@ from interlock.protocol.glob import Pattern
 class AsTheyAre:
     """Lines that nothing has moved."""
 
-    def at(self, match: Match, blob: str, *, wide: bool) -> Span:
+    def at(self, match: Match[Held], blob: str, *, wide: bool) -> Span:
         del blob, wide
         return Span(match.claim.first - 1, match.claim.last)
 

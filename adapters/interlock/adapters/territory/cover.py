@@ -3,33 +3,17 @@
     no lease of one's own on it ─▶ no_lease      lines outside of one's own range ─▶ outside_range
     another's, and the two are not both shared, nor is one split from the other ─▶ held_by_other
 
-Lines are points between lines: (after, last] are the lines after+1 to last, and (9, 9] is what is inserted behind line
-9. Whoever has a range may insert at its edges too; another's range is touched only by what lies inside of it.
+What is next to a range, spans.py says.
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from interlock.adapters.territory.lease_index import LeaseIndex
+from interlock.adapters.territory.spans import Span, covered, joined, touches
 from interlock.protocol.claim import BadClaim, Claim, claim_text, parse_claim
 from interlock.protocol.glob import BadPattern, Pattern
-
-_WILD = re.compile(r"[*?\[{\\]")
-
-
-class Span(NamedTuple):
-    """Lines after+1 to last, from 1; where both are the same: the point behind that line."""
-
-    after: int
-    last: int
-
-
-class Hunk(NamedTuple):
-    """Those lines became these."""
-
-    old: Span
-    new: Span
 
 
 class Held(NamedTuple):
@@ -85,27 +69,10 @@ def held_of(leases: Iterable[Mapping[str, Any]]) -> list[Held]:
 
 
 class Cover:
-    """Leases by path: looked for under the part of each pattern before its first wildcard. Args: held: all of them."""
+    """Who has which paths. Args: held: every lease in force."""
 
     def __init__(self, held: Iterable[Held]) -> None:
-        self._below: dict[str, list[tuple[Pattern, Claim, Held]]] = {}
-        self._parents: dict[str, str] = {}
-        for each in held:
-            self._parents[each.lease] = each.parent
-            for claim in each.claims:
-                pattern = Pattern.parse(claim.pattern)
-                self._below.setdefault(_plain_part(pattern), []).append((pattern, claim, each))
-
-    def on(self, path: str) -> list[tuple[Claim, Held]]:
-        """The leases on a path, by which claim of each."""
-        path = unicodedata.normalize("NFC", path)
-        names = path.split("/")
-        return [
-            (claim, held)
-            for depth in range(len(names) + 1)
-            for pattern, claim, held in self._below.get("/".join(names[:depth]), ())
-            if (pattern.literal == path if claim.is_file() else pattern.matches(path))
-        ]
+        self._index = LeaseIndex(held)
 
     def trouble(self, path: str, own: Collection[str], lines: Lines, moved: Moved = as_taken) -> Trouble | None:
         """What is wrong with a change of that path, if anything.
@@ -114,44 +81,25 @@ class Cover:
             path: relative to the repository. own: names of the agents that it is a change of.
             lines: asked only where somebody's range decides. moved: where a range lies in the text that was changed.
         """
-        on = self.on(path)
-        mine = [(claim, held) for claim, held in on if held.agent in own]
-        covering = [held for claim, held in mine if not claim.first]
-        ranges = [(claim, held) for claim, held in mine if claim.first] if not covering else []
-        covering += [held for _, held in ranges]
-        for claim, held in on:
+        on = self._index.on(path)
+        mine = [each for each in on if each.held.agent in own]
+        covering = [each.held for each in mine if not each.claim.first]
+        ranges = [each for each in mine if each.claim.first] if not covering else []
+        covering += [each.held for each in ranges]
+        for held, claim in on:
             if held.agent in own or any(self._is_at_peace(held, each) for each in covering):
                 continue
             if not claim.first or _touched(lines(), moved(claim, False)):
                 return _of(path, "held_by_other", claim, held)
         if not mine:
             return Trouble(path, "no_lease")
-        if ranges and not _inside(lines(), [moved(claim, True) for claim, _ in ranges]):
-            return _of(path, "outside_range", *ranges[0])
+        if ranges and not _inside(lines(), [moved(each.claim, True) for each in ranges]):
+            return _of(path, "outside_range", ranges[0].claim, ranges[0].held)
         return None
 
     def _is_at_peace(self, one: Held, other: Held) -> bool:
         """Both are shared, or one was split from the other."""
-        return (one.shared and other.shared) or one.lease in self._above(other) or other.lease in self._above(one)
-
-    def _above(self, held: Held) -> set[str]:
-        found: set[str] = set()
-        above = held.parent
-        while above and above not in found:
-            found.add(above)
-            above = self._parents.get(above, "")
-        return found
-
-
-def moved_by(span: Span, hunks: Sequence[Hunk], *, wide: bool) -> Span:
-    """Where a span of the old text lies in the new one.
-
-    Args:
-        hunks: from the old to the new text, in order.
-        wide: what was inserted at its edges, and what became of a hunk that is partly inside, belongs to it.
-    """
-    after = _edge(span.after, hunks, low=wide)
-    return Span(after, max(after, _edge(span.last, hunks, low=not wide)))
+        return (one.shared and other.shared) or self._index.related(one.lease, other.lease)
 
 
 def escaped(path: str) -> str:
@@ -179,46 +127,11 @@ def _of(path: str, cause: str, claim: Claim, held: Held) -> Trouble:
 
 
 def _touched(spans: Sequence[Span] | None, held: Span) -> bool:
-    """Something inside of those lines was changed; an insertion at their edge is not."""
-    if spans is None:
-        return True
-    return any(
-        held.after < each.after < held.last
-        if each.after == each.last
-        else max(each.after, held.after) < min(each.last, held.last)
-        for each in spans
-    )
+    """Something inside of those lines was changed."""
+    return spans is None or any(touches(each, held) for each in spans)
 
 
 def _inside(spans: Sequence[Span] | None, ranges: Sequence[Span]) -> bool:
     """Each was changed within these ranges, taken together."""
-    if spans is None:
-        return False
-    joined: list[Span] = []
-    for each in sorted(ranges):
-        if joined and each.after <= joined[-1].last:
-            joined[-1] = Span(joined[-1].after, max(joined[-1].last, each.last))
-        else:
-            joined.append(each)
-    return all(any(one.after <= span.after and span.last <= one.last for one in joined) for span in spans)
-
-
-def _edge(point: int, hunks: Sequence[Hunk], *, low: bool) -> int:
-    """The point behind that line in the new text. Args: low: of those that it could be the first, else the last."""
-    shift = 0
-    for hunk in hunks:
-        if hunk.old.after == hunk.old.last == point or hunk.old.after < point < hunk.old.last:
-            return hunk.new.after if low else hunk.new.last
-        if hunk.old.last > point:
-            break
-        shift = hunk.new.last - hunk.old.last
-    return point + shift
-
-
-def _plain_part(pattern: Pattern) -> str:
-    """The names that every path of a pattern begins with."""
-    if pattern.literal:
-        return pattern.literal
-    wild = _WILD.search(pattern.text)
-    end = len(pattern.text) if wild is None else wild.start()
-    return pattern.text[: max(pattern.text.rfind("/", 0, end), 0)]
+    together = joined(ranges)
+    return spans is not None and all(covered(each, together) for each in spans)

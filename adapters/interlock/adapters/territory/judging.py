@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
 class Ranges(Protocol):
     """Where the lines of a claim lie in a later version of the file."""
 
-    def at(self, match: Match, blob: str, *, wide: bool) -> Span:
+    def at(self, match: Match[Held], blob: str, *, wide: bool) -> Span:
         """The span in that blob. Args: wide: with what its edges may have grown by."""
 
 
@@ -76,7 +76,7 @@ def author_of(sha: str, at_ms: int, trailer: str, caller: str, history: History)
 class Judge:
     """Judges changes. Args: index: the leases. ranges: where their lines are. complete_from_ms: as History has it."""
 
-    def __init__(self, index: LeaseIndex, ranges: Ranges, complete_from_ms: int) -> None:
+    def __init__(self, index: LeaseIndex[Held], ranges: Ranges, complete_from_ms: int) -> None:
         self._index = index
         self._ranges = ranges
         self._complete_from_ms = complete_from_ms
@@ -119,7 +119,7 @@ class Judge:
         holder, taken = self._holder(others, own, blob, hunks)
         return Verdict("held_by_other", holder, taken) if holder else Verdict(OK)
 
-    def _left(self, matches: Sequence[Match], blob: str, hunks: Sequence[Hunk]) -> tuple[Hunk, ...]:
+    def _left(self, matches: Sequence[Match[Held]], blob: str, hunks: Sequence[Hunk]) -> tuple[Hunk, ...]:
         """The hunks that these leases do not cover together."""
         if not matches:
             return tuple(hunks)
@@ -127,7 +127,7 @@ class Judge:
         return tuple(hunk for hunk in hunks if not covered(hunk.old, spans))
 
     def _holder(
-        self, others: Iterable[Match], own: Sequence[Match], blob: str, hunks: Sequence[Hunk]
+        self, others: Iterable[Match[Held]], own: Sequence[Match[Held]], blob: str, hunks: Sequence[Hunk]
     ) -> tuple[str, tuple[Hunk, ...]]:
         """Who has an exclusive lease inside of which one of these hunks lies, and which hunks; "" for nobody."""
         for each in others:
@@ -139,9 +139,9 @@ class Judge:
                 return each.held.agent, taken
         return "", ()
 
-    def _ended(self, own: Iterable[Match], author: Author, blob: str, hunks: Sequence[Hunk]) -> str:
+    def _ended(self, own: Iterable[Match[Held]], author: Author, blob: str, hunks: Sequence[Hunk]) -> str:
         """The cause, from the last of the own leases that covered all of it and has ended."""
-        ended: dict[str, list[Match]] = {}
+        ended: dict[str, list[Match[Held]]] = {}
         for each in own:
             if each.held.to_ms is not None and each.held.to_ms <= author.from_ms:
                 ended.setdefault(each.held.lease, []).append(each)
@@ -151,7 +151,7 @@ class Judge:
         last = max(covering, key=lambda held: held.to_ms or 0)
         return "released_early" if last.how in _GIVEN_UP else "expired_before_commit"
 
-    def _span(self, match: Match, blob: str, *, wide: bool) -> Span:
+    def _span(self, match: Match[Held], blob: str, *, wide: bool) -> Span:
         return self._ranges.at(match, blob, wide=wide) if match.claim.first else EVERYTHING
 
 

@@ -9,36 +9,49 @@ a path is looked for under itself and each folder above it: as many look-ups as 
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from interlock.adapters.territory.history import Held
 from interlock.protocol.claim import Claim
 from interlock.protocol.glob import Pattern
 
 _WILD = re.compile(r"[*?\[{\\]")
 
 
-class Match(NamedTuple):
+class AnyHeld(Protocol):
+    """A lease, as the map has it now or as a history had it."""
+
+    @property
+    def lease(self) -> str: ...
+    @property
+    def parent(self) -> str: ...
+    @property
+    def claims(self) -> tuple[Claim, ...]: ...
+
+
+Held = TypeVar("Held", bound=AnyHeld)
+
+
+class Match(NamedTuple, Generic[Held]):
     """A lease on a path, and by which of its claims."""
 
     held: Held
     claim: Claim
 
 
-class LeaseIndex:
+class LeaseIndex(Generic[Held]):
     """Leases by path. Args: leases: all of them, whenever they were in force."""
 
     def __init__(self, leases: Iterable[Held]) -> None:
-        self._below: dict[str, list[tuple[Pattern, Match]]] = {}
+        self._below: dict[str, list[tuple[Pattern, Match[Held]]]] = {}
         self._parents: dict[str, str] = {}
-        self._found: dict[str, tuple[Match, ...]] = {}
+        self._found: dict[str, tuple[Match[Held], ...]] = {}
         for held in leases:
             self._parents[held.lease] = held.parent
             for claim in held.claims:
                 pattern = Pattern.parse(claim.pattern)
                 self._below.setdefault(_plain_part(pattern), []).append((pattern, Match(held, claim)))
 
-    def on(self, path: str) -> tuple[Match, ...]:
+    def on(self, path: str) -> tuple[Match[Held], ...]:
         """The leases on a path of the repository, in any order. Names are compared in their composed form (NFC)."""
         found = self._found.get(path)
         if found is None:
@@ -49,7 +62,7 @@ class LeaseIndex:
         """Whether one lease was split from the other, at whatever depth."""
         return one in self._above(other) or other in self._above(one)
 
-    def _look(self, path: str) -> tuple[Match, ...]:
+    def _look(self, path: str) -> tuple[Match[Held], ...]:
         parts = path.split("/")
         folders = ("/".join(parts[:depth]) for depth in range(len(parts) + 1))
         return tuple(

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 
 from interlock.adapters.territory.git_call import Git
-from interlock.adapters.territory.spans import Hunk, Span
+from interlock.adapters.territory.spans import Hunk, side_of_heading
 
 Pair = tuple[str, str]
 _LINE = re.compile(
@@ -73,7 +73,7 @@ class LineMaps:
             elif line["binary"]:
                 found[at] = None
             elif hunks is not None:
-                hunks.append(Hunk(_span(line[2], line[3]), _span(line[4], line[5])))
+                hunks.append(Hunk(side_of_heading(line[2], line[3]), side_of_heading(line[4], line[5])))
         return [None if each is None else tuple(each) for each in found]
 
     def _tree(self, blobs: Sequence[str], own: dict[str, str]) -> str:
@@ -85,9 +85,3 @@ class LineMaps:
         before = os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
         quoted = self._git.path("objects").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{quoted}"' + (f":{before}" if before else "")
-
-
-def _span(start: bytes, count: bytes | None) -> Span:
-    """A side of a hunk's heading: `12` is one line, `12,3` are three, `12,0` is the point behind line 12."""
-    first, lines = int(start), 1 if count is None else int(count)
-    return Span(first - 1, first - 1 + lines) if lines else Span(first, first)

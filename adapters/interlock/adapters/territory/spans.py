@@ -107,3 +107,9 @@ def line_pairs(spans: Iterable[Span]) -> list[tuple[int, int]]:
     """First and last line of each, to be shown; nothing for the whole file. A deletion is shown at the line before."""
     plain = [Span(max(each.last - 1, 0), max(each.last, 1)) if each.after == each.last else each for each in spans]
     return [] if EVERYTHING in plain else [(each.after + 1, each.last) for each in joined(plain)]
+
+
+def side_of_heading(first: bytes, count: bytes | None) -> Span:
+    """A side of a hunk's heading: `12` is one line, `12,3` are three, `12,0` is the point behind line 12."""
+    at, lines = int(first), 1 if count is None else int(count)
+    return Span(at - 1, at - 1 + lines) if lines else Span(at, at)

@@ -10,8 +10,9 @@ import unicodedata
 from collections.abc import Collection, Sequence
 
 from interlock.adapters.small_files import read_regular
-from interlock.adapters.territory.cover import Hunk, Moved, Span, as_taken, moved_by
+from interlock.adapters.territory.cover import Moved, as_taken
 from interlock.adapters.territory.git_calls import OF_A_HOOK, GitFailed, run
+from interlock.adapters.territory.spans import Hunk, Span, moved, side_of_heading
 from interlock.protocol.claim import Claim
 from interlock.protocol.glob import BadPattern, Pattern
 
@@ -73,7 +74,7 @@ class Changes:
                 hunks = self._hunks(claim.blob, old)
             except GitFailed:  # that content was never added to the repository: the numbers are all there is
                 return span
-            return span if hunks is None else moved_by(span, hunks, wide=own)
+            return span if hunks is None else moved(span, hunks, wide=own)
 
         return where
 
@@ -116,7 +117,7 @@ class Changes:
         said = self.git("diff", *NO_CONTEXT, *PLAIN, *words)
         if re.search(rb"^Binary files ", said, re.MULTILINE):
             return None
-        return [Hunk(_span(each[1], each[2]), _span(each[3], each[4])) for each in _HUNK.finditer(said)]
+        return _hunks_of(said)
 
 
 class Staged(Changes):
@@ -157,8 +158,7 @@ class Pushed(Changes):
         if path not in self._lines:
             said = self.git(*LOG, "-p", *NO_CONTEXT, *PLAIN, *self._range, "--", f":(top,literal){path}")
             whole = re.search(rb"^(?:Binary files |new file mode|deleted file mode|old mode)", said, re.MULTILINE)
-            hunks = [Hunk(_span(each[1], each[2]), _span(each[3], each[4])) for each in _HUNK.finditer(said)]
-            self._lines[path] = None if whole else _spans(hunks)
+            self._lines[path] = None if whole else _spans(_hunks_of(said))
         return self._lines[path]
 
 
@@ -176,11 +176,10 @@ def excluded(data: bytes) -> list[Pattern]:
         return []
 
 
+def _hunks_of(diff: bytes) -> list[Hunk]:
+    """Every hunk of a diff, by its heading."""
+    return [Hunk(side_of_heading(each[1], each[2]), side_of_heading(each[3], each[4])) for each in _HUNK.finditer(diff)]
+
+
 def _spans(hunks: list[Hunk] | None) -> list[Span] | None:
     return None if hunks is None else [each.old for each in hunks]
-
-
-def _span(first: bytes, count: bytes | None) -> Span:
-    """A side of a hunk's heading: `12` is one line, `12,3` are three, `12,0` is the point behind line 12."""
-    at, lines = int(first), 1 if count is None else int(count)
-    return Span(at - 1, at - 1 + lines) if lines else Span(at, at)

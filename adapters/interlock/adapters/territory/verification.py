@@ -13,7 +13,7 @@ from typing import NamedTuple
 from interlock.adapters.territory.changes import Change, Commit, Range, changes_of, commits_of, find_range, net_changes
 from interlock.adapters.territory.excluded import excluded
 from interlock.adapters.territory.git_call import Git
-from interlock.adapters.territory.history import History
+from interlock.adapters.territory.history import Held, History
 from interlock.adapters.territory.judging import OK, UNKNOWN, Judge, Verdict, author_of, whole
 from interlock.adapters.territory.lease_index import LeaseIndex, Match
 from interlock.adapters.territory.line_map import LineMaps, Pair
@@ -64,7 +64,7 @@ class _Ranges:
         self._maps = maps
         self.adrift: set[tuple[str, int, int, str]] = set()
 
-    def at(self, match: Match, blob: str, *, wide: bool) -> Span:
+    def at(self, match: Match[Held], blob: str, *, wide: bool) -> Span:
         claim = match.claim
         span = Span(claim.first - 1, claim.last)
         if not blob or claim.blob == blob:
@@ -122,7 +122,7 @@ class _Judged(NamedTuple):
 class _Work:
     """What the steps share."""
 
-    def __init__(self, maps: LineMaps, index: LeaseIndex, history: History, caller: str) -> None:
+    def __init__(self, maps: LineMaps, index: LeaseIndex[Held], history: History, caller: str) -> None:
         self.ranges = _Ranges(maps)
         self._maps = maps
         self._index = index
