@@ -8,6 +8,7 @@ from interlock.adapters.cli.asking import body_of
 from interlock.adapters.cli.connection import ANSWER_S, Connection, Lost
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.paths import find_home
+from interlock.adapters.territory.lease_pages import lease_pages
 from interlock.adapters.territory.told import history_of
 from interlock.protocol.envelope import wire_time
 
@@ -31,24 +32,12 @@ def ask_history(directory: str) -> tuple[dict[str, Any], str]:
         raise Failure(69, why)
     with Connection(Given.options) as connection:
         at = wire_time(time.time_ns() // 1_000_000)
-        territory, in_force, log_from_ms = _in_force(connection, directory)
+        pages = list(lease_pages(lambda body: body_of(connection.ask("supervisor", body=body)), directory))
+        territory, log_from_ms = pages[0]["territory"], pages[0].get("log_from_ms", 0)
+        in_force = [lease for page in pages for lease in page["leases"]]
         events = _events(connection, territory)
         document = history_of(territory, at, events, in_force, log_from_ms)
         return document, str(connection.welcome.get("agent", ""))
-
-
-def _in_force(connection: Connection, directory: str) -> tuple[str, list[dict[str, Any]], int]:
-    """The territory's key, its leases in force, and from when on its log is kept (wall clock, ms)."""
-    found: list[dict[str, Any]] = []
-    log_from_ms, after = 0, ""
-    while True:
-        body = {"type": "LEASES", "directory": directory, "after": after}
-        page = body_of(connection.ask("supervisor", body=body))
-        found += page["leases"]
-        log_from_ms = page.get("log_from_ms", log_from_ms)
-        if not page.get("more"):
-            return page["territory"], found, log_from_ms
-        after = page["leases"][-1]["lease"]
 
 
 def _events(connection: Connection, territory: str) -> list[dict[str, Any]]:

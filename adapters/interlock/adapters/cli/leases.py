@@ -30,19 +30,14 @@ def leases_here(*, mine: bool = False, directory: str = "") -> Iterator[dict[str
     """Every lease of the repository that a directory is in, in force first. Args: directory: "" for the current one."""
     from interlock.adapters.cli.asking import body_of, current_directory
     from interlock.adapters.cli.connection import Connection
+    from interlock.adapters.territory.lease_pages import lease_pages
 
     directory = directory or current_directory()
     with Connection(Given.options) as connection:
         if mine:
             connection.agent()
-        after = ""
-        while True:
-            body = {"type": "LEASES", "directory": directory, "mine": mine, "after": after}
-            page = body_of(connection.ask("supervisor", body=body))
+        for page in lease_pages(lambda body: body_of(connection.ask("supervisor", body=body)), directory, mine=mine):
             yield from page["leases"]
-            if not page.get("more"):
-                return
-            after = page["leases"][-1]["lease"]
 
 
 def left(row: dict[str, Any]) -> str:

@@ -1,13 +1,13 @@
 """What a bus that runs says of this repository's leases: to whoever asks, as whom, and from which worktree."""
 
 import os
+from functools import partial
 from typing import Any, NamedTuple
 
 from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options
 from interlock.adapters.territory.cover import Held, held_of
-
-PAGES_MAX = 1000  # of leases that do not fit on the map
+from interlock.adapters.territory.lease_pages import lease_pages
 
 
 class Told(NamedTuple):
@@ -38,7 +38,8 @@ def leases_in_force(options: Options, directory: str, *, start: bool, agents: bo
         document = answer.get("map", answer)
         held = held_of(document["leases"])
         if document.get("more"):
-            held = held_of(_pages(connection, directory))
+            pages = lease_pages(partial(_ask, connection), directory)
+            held = held_of(lease for page in pages for lease in page["leases"])
         at: dict[str, set[str]] = {}
         for each in _ask(connection, {"type": "AGENTS"})["agents"] if agents else ():
             if each.get("worktree") and each.get("presence") != "gone":
@@ -54,18 +55,6 @@ def record_commit(options: Options, directory: str, commit: str) -> bool:
             return False
         _ask(connection, {"type": "RECORD_COMMIT", "directory": directory, "commit": commit})
         return True
-
-
-def _pages(connection: Connection, directory: str) -> list[dict[str, Any]]:
-    """All of them, page by page."""
-    found: list[dict[str, Any]] = []
-    for _ in range(PAGES_MAX):
-        after = found[-1]["lease"] if found else ""
-        page = _ask(connection, {"type": "LEASES", "directory": directory, "after": after})
-        found += page["leases"]
-        if not page.get("more") or not page["leases"]:
-            break
-    return found
 
 
 def _ask(connection: Connection, question: dict[str, Any]) -> dict[str, Any]:

@@ -5,18 +5,13 @@ A branch cannot excuse itself: what it changes in bus.toml or in a .gitattribute
 
 import os
 import tempfile
-import unicodedata
 from collections.abc import Collection, Iterable
 
 from interlock.adapters.territory.git_call import Git
+from interlock.adapters.territory.needs_none import ATTRIBUTE, FILE, FILE_BYTES_MAX, generated, named, question
 from interlock.adapters.territory.problem import Problem
 from interlock.coordinator.toml_values import ConfigError, Values, parse_toml
 from interlock.protocol.glob import BadPattern, Pattern
-
-FILE = "bus.toml"
-ATTRIBUTE = "linguist-generated"
-FILE_BYTES_MAX = 1024 * 1024  # of bus.toml, as wherever it is read
-_YES = {b"set", b"true", b"1"}
 
 
 def excluded(git: Git, base: str, paths: Collection[str]) -> set[str]:
@@ -28,26 +23,20 @@ def excluded(git: Git, base: str, paths: Collection[str]) -> set[str]:
     Raises:
         Problem: 78 the bus.toml of the base commit is wrong; git cannot be asked.
     """
-    patterns = _patterns(git, base)
-    named = {path for path in paths if _is_named(unicodedata.normalize("NFC", path), patterns)}
-    return named | _generated(git, base, paths)
-
-
-def _is_named(path: str, patterns: list[Pattern]) -> bool:
-    return any(each.matches(path) for each in patterns)
+    return named(paths, _patterns(git, base)) | _generated(git, base, paths)
 
 
 def _patterns(git: Git, base: str) -> list[Pattern]:
     """What `[territory] exclude` has there; nothing where there is no bus.toml."""
-    named = f"{base}:{FILE}"
-    told = git.run("cat-file", "--batch-check", given=f"{named}\n".encode()).split()
+    blob = f"{base}:{FILE}"
+    told = git.run("cat-file", "--batch-check", given=f"{blob}\n".encode()).split()
     if told[1:2] != [b"blob"]:
         return []
     where = f"{FILE} of the base commit {base[:12]}"
     if int(told[2]) > FILE_BYTES_MAX:
         raise Problem(78, f"{where}: more than {FILE_BYTES_MAX} bytes: that is no configuration")
     try:
-        text = git.run("cat-file", "blob", named).decode()
+        text = git.run("cat-file", "blob", blob).decode()
         values, table = Values(text, where), parse_toml(text, where)
         return [
             Pattern.parse(each) for each in values.strings(values.table(table, "territory", ""), "exclude", "territory")
@@ -60,11 +49,10 @@ def _patterns(git: Git, base: str) -> list[Pattern]:
 
 def _generated(git: Git, base: str, paths: Iterable[str]) -> set[str]:
     """What the .gitattributes files there say. They are read from an index of that commit, which older gits can too."""
-    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    given = question(paths)
     if not given:
         return set()
     with tempfile.TemporaryDirectory(prefix="interlock-") as folder:
         own = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         git.run("read-tree", base, setting=own)
-        told = git.run("check-attr", "-z", "--cached", "--stdin", ATTRIBUTE, given=given, setting=own).split(b"\0")
-    return {os.fsdecode(path) for path, value in zip(told[0::3], told[2::3], strict=False) if value in _YES}
+        return generated(git.run("check-attr", "-z", "--cached", "--stdin", ATTRIBUTE, given=given, setting=own))

@@ -6,19 +6,16 @@ Who merges did not change what comes from the other side: of a merge, only what 
 import os
 import re
 import time
-import unicodedata
 from collections.abc import Collection, Sequence
 
 from interlock.adapters.small_files import read_regular
 from interlock.adapters.territory.cover import Moved, as_taken
 from interlock.adapters.territory.git_calls import OF_A_HOOK, GitFailed, run
+from interlock.adapters.territory.needs_none import ATTRIBUTE, FILE, FILE_BYTES_MAX, generated, named, question
 from interlock.adapters.territory.spans import Hunk, Span, moved, side_of_heading
 from interlock.protocol.claim import Claim
 from interlock.protocol.glob import BadPattern, Pattern
 
-FILE = "bus.toml"
-FILE_BYTES_MAX = 1024 * 1024
-ATTRIBUTE = "linguist-generated"
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-renames", "--no-color")
 NO_CONTEXT = ("-U0", "--inter-hunk-context=0")
 LOG = ("log", "--format=", "--no-show-signature")
@@ -90,17 +87,12 @@ class Changes:
         """
         if not paths:
             return set()
-        patterns = excluded(self._bus_toml(cached))
-        found = {path for path in paths if any(each.matches(unicodedata.normalize("NFC", path)) for each in patterns)}
+        found = named(paths, excluded(self._bus_toml(cached)))
         rest = [path for path in paths if path not in found]
-        given = b"".join(os.fsencode(path) + b"\0" for path in rest)
+        if not rest:
+            return found
         words = ["check-attr", "-z", *(["--cached"] if cached else []), "--stdin", ATTRIBUTE]
-        told = self.git(*words, given=given).split(b"\0") if rest else []
-        return found | {
-            os.fsdecode(path)
-            for path, value in zip(told[0::3], told[2::3], strict=False)
-            if value in {b"set", b"true", b"1"}
-        }
+        return found | generated(self.git(*words, given=question(rest)))
 
     def _bus_toml(self, cached: bool) -> bytes:
         if cached:
@@ -170,8 +162,8 @@ def excluded(data: bytes) -> list[Pattern]:
         return []
     try:
         table = tomllib.loads(data.decode()).get("territory", {})
-        named = table.get("exclude", []) if isinstance(table, dict) else []
-        return [Pattern.parse(each) for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        said = table.get("exclude", []) if isinstance(table, dict) else []
+        return [Pattern.parse(each) for each in said if isinstance(each, str)] if isinstance(said, list) else []
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, BadPattern):
         return []
 
