@@ -33,7 +33,7 @@ def expire_due(draft: Draft) -> None:
         else:
             why = "its turn did not come in time"
             _tell_end(draft, lease, How.GIVEN_UP, why)
-            give_up(draft, lease, why)
+            end(draft, lease, How.GIVEN_UP, why)
 
 
 def expire(draft: Draft, lease: Lease) -> None:
@@ -75,30 +75,20 @@ def keep(draft: Draft, lease: Lease, why: str = "", ttl_ms: int = 0) -> None:
 
 
 def end(draft: Draft, lease: Lease, how: How, why: str) -> None:
-    """End a lease: at once, or when the last command under it is gone."""
+    """End a lease: at once, or when the last command under it is gone. A place in the queue is given up."""
     if lease.launches:
         draft.event(LeaseDrains(lease.agent, lease.id, how, why))
         return
+    how = how if lease.fence else How.GIVEN_UP
     draft.event(LeaseOver(lease.agent, lease.id, lease.fence, how, why, draft.now.at_ms))
-    draft.withdraw(lease)
-    wake(draft, lease.claims)
-
-
-def give_up(draft: Draft, lease: Lease, why: str) -> None:
-    """Take a place out of the queue."""
-    draft.event(LeaseOver(lease.agent, lease.id, 0, How.GIVEN_UP, why, draft.now.at_ms))
     draft.withdraw(lease)
     wake(draft, lease.claims)
 
 
 def rest_of_bound(draft: Draft, lease: Lease, why: str) -> None:
     """What a lease, or a place in the queue, was bound to has ended: proof, so it ends at once."""
-    if lease.ending:
-        return
-    if lease.fence:
+    if not lease.ending:
         end(draft, lease, How.GONE, why)
-    else:
-        give_up(draft, lease, why)
 
 
 def launch_gone(draft: Draft, gone: LaunchGone) -> None:

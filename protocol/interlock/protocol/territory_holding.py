@@ -11,7 +11,7 @@ from interlock.protocol.limits import LEASE_TTL_MS, LEASE_TTL_MS_MAX, LEASE_TTL_
 from interlock.protocol.messages import Admitted
 from interlock.protocol.resource_state import Launch
 from interlock.protocol.territory_commands import AdmitUnder, Renew, Return, RevokeLease, Split, Transfer
-from interlock.protocol.territory_course import anew, begin, end, expire, give_up, keep, wake
+from interlock.protocol.territory_course import anew, begin, end, expire, keep, wake
 from interlock.protocol.territory_draft import (
     Draft,
     ended,
@@ -62,10 +62,7 @@ def give_back(draft: Draft, asked: Return) -> None:
         draft.refuse(asked.sender, Code.RESOURCE_BUSY, f"{runs} still runs under {lease.id}: end it first, see bus ps")
         return
     draft.withdraw(lease)
-    if lease.fence:
-        end(draft, lease, How.RELEASED, "returned")
-    else:
-        give_up(draft, lease, "its agent does not wait any more")
+    end(draft, lease, How.RELEASED, "returned" if lease.fence else "its agent does not wait any more")
     draft.answer(asked.sender, ended(draft, lease.id, draft.state.ended[lease.id]))
 
 
@@ -159,10 +156,7 @@ def revoke(draft: Draft, asked: RevokeLease) -> None:
         return
     why = f"revoked by {asked.sender} ({asked.because})"
     draft.tell(lease, LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.REVOKED, why, lease.fence))
-    if lease.fence:
-        end(draft, lease, How.REVOKED, why)
-    else:
-        give_up(draft, lease, why)
+    end(draft, lease, How.REVOKED, why)
     draft.answer(
         asked.sender, LeaseEnded(lease.id, draft.state.key, texts(lease.claims), How.REVOKED, f"from {lease.agent}")
     )

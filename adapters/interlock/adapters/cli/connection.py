@@ -131,6 +131,23 @@ class Connection:
                 time.sleep(0.1)
                 self.open()
 
+    def ask_until(self, until: float, to: str, **content: Any) -> Frame:
+        """As `ask`; where there is no supervisor that is said once, and it is asked again.
+
+        Args: until: then that is a failure (monotonic, s).
+        """
+        shown = ""
+        while True:
+            try:
+                return self.ask(to, **content)
+            except Failure as failure:
+                if failure.exit_code != 69 or time.monotonic() >= until:
+                    raise
+                if str(failure) != shown:
+                    say_err(f"waiting: {failure}")
+                shown = str(failure)
+                time.sleep(0.5)
+
     def tell(self, to: str, **content: Any) -> None:
         """Send an envelope whose answer nobody waits for."""
         with suppress(Lost):

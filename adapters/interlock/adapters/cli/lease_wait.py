@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from interlock.adapters.cli.connection import Connection, Lost, new_id
-from interlock.adapters.cli.options import Failure, say_err
+from interlock.adapters.cli.options import say_err
 from interlock.adapters.lean import suppress
 
 LOOK_S = 10.0  # how often what is true is asked for without any word of it
@@ -47,18 +47,8 @@ class LeaseWait:
 
     def truth(self) -> Frame:
         """What is true of it now; a supervisor that is gone is waited for: the place stays."""
-        shown = ""
-        while True:
-            try:
-                self.asked = True
-                return self._connection.ask("coordinator", message_id=self._id, body=self._body)
-            except Failure as failure:
-                if failure.exit_code != 69 or time.monotonic() >= self._until:
-                    raise
-                if str(failure) != shown:
-                    say_err(f"waiting: {failure}")
-                shown = str(failure)
-                time.sleep(0.5)
+        self.asked = True
+        return self._connection.ask_until(self._until, "coordinator", message_id=self._id, body=self._body)
 
     def give_up(self, lease: str) -> Frame:
         """Return it, or its place in the queue. Raises Failure, Lost."""

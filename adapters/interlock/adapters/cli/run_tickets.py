@@ -179,22 +179,12 @@ class Tickets:
 
     def _truth(self, want: Want) -> Frame:
         """What is true of the ticket now; a supervisor that is gone is waited for, as the grant is: the place stays."""
-        shown = ""
-        while True:
-            try:
-                if want.theirs:
-                    return self._connection.ask(
-                        "supervisor", body={"type": "WAIT", "resource": want.key, "follow": True}
-                    )
-                want.asked = True
-                return self._connection.ask("coordinator", message_id=want.ticket, body=self._request(want))
-            except Failure as failure:
-                if failure.exit_code != 69 or time.monotonic() >= self._until:
-                    raise
-                if str(failure) != shown:
-                    say_err(f"waiting: {failure}")
-                shown = str(failure)
-                time.sleep(0.5)
+        if want.theirs:
+            body = {"type": "WAIT", "resource": want.key, "follow": True}
+            return self._connection.ask_until(self._until, "supervisor", body=body)
+        want.asked = True
+        body = self._request(want)
+        return self._connection.ask_until(self._until, "coordinator", message_id=want.ticket, body=body)
 
     def _request(self, want: Want) -> Frame:
         if not self._worktree:

@@ -19,7 +19,6 @@ from interlock.adapters.cli.connection import Connection, Lost
 from interlock.adapters.cli.options import Failure, Options, fail, say_err
 from interlock.adapters.cli.run_asked import Asked, inside
 from interlock.adapters.cli.run_keeper import RunKeeper
-from interlock.adapters.cli.run_lease import RunLease
 from interlock.adapters.cli.run_signals import Signals, Told
 from interlock.adapters.cli.run_tickets import BUS_FAILED, TIMED_OUT, Tickets
 from interlock.adapters.keeper_start import STOP_TIMEOUT_MS
@@ -30,6 +29,7 @@ LEAVE_S = 2.0  # how long a command's last processes may take to go before it is
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
     from interlock.adapters.cli.frames import Frame
+    from interlock.adapters.cli.run_lease import RunLease
 
 
 def run(words: list[str], options: Options) -> int:
@@ -68,7 +68,7 @@ def _under_tickets(connection: Connection, asked: Asked, directory: str, signals
     limit_ms = connection.welcome.get("run_wait_ms", WAIT_MS) if asked.wait_ms is None else asked.wait_ms
     until = time.monotonic() + limit_ms / 1000
     tickets = Tickets(connection, asked, until, quiet=limit_ms == 0)
-    lease = RunLease(connection, asked, until, quiet=limit_ms == 0) if asked.leases else None
+    lease = _lease(connection, asked, until, quiet=limit_ms == 0) if asked.leases else None
     try:
         while True:
             signals.end_the_wait()
@@ -94,6 +94,12 @@ def _under_tickets(connection: Connection, asked: Asked, directory: str, signals
     finally:
         if lease is not None:
             lease.give_back()
+
+
+def _lease(connection: Connection, asked: Asked, until: float, *, quiet: bool) -> RunLease:
+    from interlock.adapters.cli.run_lease import RunLease
+
+    return RunLease(connection, asked, until, quiet=quiet)
 
 
 class _Command:
