@@ -8,6 +8,7 @@ import pytest
 
 from interlock.protocol import glob_fan
 from interlock.protocol.claim import Claim, claims_overlap
+from interlock.protocol.glob import BadPattern
 from interlock.protocol.lease import Lease
 from interlock.protocol.leases import EMPTY_LEASES, Leases
 from interlock.protocol.outcome import Deadline, Now
@@ -95,8 +96,20 @@ def test_leases_read_like_a_dictionary_that_is_searched_from_end_to_end(
         looks_like(leases, naive, chance)
         if step % 30 == 0:
             older.append((leases, naive.copy()))
+        if step % 50 == 49:  # go on from older ones: what was made of them since does not shine through
+            leases, naive = older[-2][0], older[-2][1].copy()
     for each, then in older:
         looks_like(each, then, chance)
+
+
+def test_what_is_no_claim_changes_nothing() -> None:
+    chance = random.Random(5)
+    naive = {f"l{n}": lease(chance, f"l{n}") for n in range(20)}
+    leases = Leases(naive.values())
+    for id_ in ("l3", "new"):
+        with pytest.raises(BadPattern):
+            leases.put(Lease(id_, "ann", (Claim("a"), Claim("a/{b"))))
+        looks_like(leases, naive, chance)
 
 
 def test_a_snapshot_has_leases_as_a_plain_dictionary() -> None:

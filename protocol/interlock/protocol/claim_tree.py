@@ -6,17 +6,14 @@
 
 A pattern is a way from the root, a letter a step; patterns that begin alike share their beginning. A question is a
 pattern too: it walks the tree as one automaton walks another, and whoever ends where it ends has a path in common with
-it, exactly. What it costs does not grow with how many are claimed elsewhere. A tree never changes: a change makes a new
-one, which shares all but one way with the old (ADR 24).
+it, exactly. What it costs does not grow with how many are claimed elsewhere.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
 
-from interlock.protocol.glob_affixes import Name
-from interlock.protocol.glob_fan import EMPTY_FAN, Fan
+from interlock.protocol.glob_fan import Fan
 from interlock.protocol.glob_segment import Segment
 from interlock.protocol.glob_word import STAR, Letter
 
@@ -33,174 +30,120 @@ class End(NamedTuple):
 
 
 class Tree:
-    """Made from `EMPTY_TREE`, or by `planted`."""
+    """Made empty, and with it whatever is below."""
 
     __slots__ = ("deep", "ends", "names", "segments", "stays")
 
-    def __init__(self) -> None:
-        self.ends: tuple[End, ...] = ()  # in order
-        self.names: Fan[Tree] = EMPTY_FAN
-        self.segments: Fan[Tree] = EMPTY_FAN
+    def __init__(self, *, stays: bool = False) -> None:
+        self.ends: list[End] = []  # in order
+        self.names: Fan[str, Tree] | None = None  # most trees are leaves
+        self.segments: Fan[Segment, Tree] | None = None
         self.deep: Tree | None = None  # behind a `**`
-        self.stays = False  # it is behind one itself
+        self.stays = stays  # it is behind one itself
 
-    # --- changes: each makes a new tree ---------------------------------------------------------
-    def put(self, way: Way, end: End) -> "Tree":
-        """With this claim, which is not in it yet."""
-        passed = self._along(way)
-        last = passed[-1]._copy() if len(passed) > len(way) else Tree()
-        at = bisect_left(last.ends, end)
-        last.ends = (*last.ends[:at], end, *last.ends[at:])
-        return _grown(passed, way, last)
+    # --- changes --------------------------------------------------------------------------------
+    def put(self, way: Way, end: End) -> None:
+        """Take in this claim, which is not in it yet."""
+        tree = self
+        for letter in way:
+            below = tree._below(letter)
+            if below is None:
+                below = tree._grow(letter)
+            tree = below
+        insort(tree.ends, end)
 
-    def without(self, way: Way, end: End) -> "Tree":
-        """Without this claim, which is in it."""
-        passed = self._along(way)
-        last = passed[-1]._copy()
-        at = bisect_left(last.ends, end)
-        assert len(passed) > len(way)
-        assert last.ends[at] == end
-        last.ends = (*last.ends[:at], *last.ends[at + 1 :])
-        return _grown(passed, way, last)
+    def remove(self, way: Way, end: End) -> None:
+        """Take out this claim, which is in it, and the branches that nothing else is on."""
+        passed, tree = list[Tree](), self
+        for letter in way:
+            below = tree._below(letter)
+            assert below is not None
+            passed.append(tree)
+            tree = below
+        at = bisect_left(tree.ends, end)
+        assert tree.ends[at] == end
+        del tree.ends[at]
+        for above, letter in zip(reversed(passed), reversed(way), strict=True):
+            if tree.ends or tree.names or tree.segments or tree.deep:
+                return
+            above._cut(letter)
+            tree = above
 
     # --- reading --------------------------------------------------------------------------------
     def meeting(self, way: Way) -> Iterator[End]:
         """Whoever has a path in common with that pattern, in no order, some of them several times.
 
-        It can be left at any moment: a pattern that begins with `**` may walk through all.
+        It can be left at any moment: a pattern that begins with `**` may walk through all. Nothing is to change
+        before the last one that is wanted has been told.
         """
         seen: set[tuple[int, int]] = set()
-        walk: list[Iterator[tuple[Tree, int]]] = [iter(((self, 0),))]
-        while walk:
-            step = next(walk[-1], None)
+        ahead: list[tuple[Tree, int]] = [(self, 0)]
+        many: list[Iterator[tuple[Tree, int]]] = []  # more of those ahead, where there may be very many
+        while ahead or many:
+            step = ahead.pop() if ahead else next(many[-1], None)
             if step is None:
-                walk.pop()
+                many.pop()
                 continue
             tree, at = step
-            if (id(tree), at) not in seen:
-                seen.add((id(tree), at))
-                walk.append(tree._steps(way, at))
-                if at == len(way):
-                    yield from tree.ends
+            place = id(tree), at
+            if place in seen:
+                continue
+            seen.add(place)
+            if tree.deep is not None:
+                ahead.append((tree.deep, at))
+            if at == len(way):
+                yield from tree.ends
+                continue
+            letter = way[at]
+            if letter is STAR:
+                ahead.append((tree, at + 1))
+                many.append(_each([fan.values() for fan in (tree.names, tree.segments) if fan], at))
+                continue
+            if tree.stays:
+                ahead.append((tree, at + 1))
+            if isinstance(letter, str):
+                named = tree.names.get(letter) if tree.names else None
+                if named is not None:
+                    ahead.append((named, at + 1))
+                if tree.segments:
+                    ahead.extend((below, at + 1) for below in tree.segments.having(letter))
+            else:
+                assert isinstance(letter, Segment)
+                many.append(_each([fan.meeting(letter) for fan in (tree.segments, tree.names) if fan], at + 1))
 
     # --- straight helpers -----------------------------------------------------------------------
-    def _steps(self, way: Way, at: int) -> "Iterator[tuple[Tree, int]]":
-        """Where a question can be after its next letter, and where it can be already."""
-        if self.deep is not None:
-            yield self.deep, at
-        if at == len(way):
-            return
-        letter = way[at]
-        if letter is STAR:
-            yield self, at + 1
-            for below in chain(self.names.values(), self.segments.values()):
-                yield below, at
-            return
-        if self.stays:
-            yield self, at + 1
-        if isinstance(letter, str):
-            named = self.names.get(letter)
-            if named is not None:
-                yield named, at + 1
-            for below in self.segments.having(letter) if self.segments else ():
-                yield below, at + 1
-            return
-        assert isinstance(letter, Segment)
-        for below in chain(self.segments.meeting(letter), self.names.meeting(letter)):
-            yield below, at + 1
-
-    def _along(self, way: Way) -> "list[Tree]":
-        """The trees from this one on, as far as the way has been walked before."""
-        passed, tree = [self], self
-        for letter in way:
-            below = tree._below(letter)
-            if below is None:
-                break
-            passed.append(below)
-            tree = below
-        return passed
-
     def _below(self, letter: Letter) -> "Tree | None":
+        if isinstance(letter, str):
+            return self.names.get(letter) if self.names else None
         if letter is STAR:
             return self.deep
-        if isinstance(letter, str):
-            return self.names.get(letter)
         assert isinstance(letter, Segment)
-        return self.segments.get(letter)
+        return self.segments.get(letter) if self.segments else None
 
-    def _take(self, letter: Letter, below: "Tree") -> None:
-        """A new tree takes another new one, or drops it where nothing is in it."""
-        empty = not (below.ends or below.names or below.segments or below.deep)
-        if letter is STAR:
-            below.stays = True
-            self.deep = None if empty else below
-        elif isinstance(letter, str):
-            self.names = self.names.without(letter) if empty else self.names.put(letter, below)
+    def _grow(self, letter: Letter) -> "Tree":
+        below = Tree(stays=letter is STAR)
+        if isinstance(letter, str):
+            self.names = self.names or Fan()
+            self.names.put(letter, below)
+        elif letter is STAR:
+            self.deep = below
         else:
             assert isinstance(letter, Segment)
-            self.segments = self.segments.without(letter) if empty else self.segments.put(letter, below)
+            self.segments = self.segments or Fan()
+            self.segments.put(letter, below)
+        return below
 
-    def _copy(self) -> "Tree":
-        new = Tree()
-        new.ends, new.names, new.segments, new.deep, new.stays = (
-            self.ends,
-            self.names,
-            self.segments,
-            self.deep,
-            self.stays,
-        )
-        return new
-
-
-EMPTY_TREE = Tree()
-
-
-def planted(claims: Iterable[tuple[Way, End]]) -> Tree:
-    """The tree of all these claims at once: as `put` one after the other, for a fraction of its price."""
-    drafts = [_Draft(STAR)]
-    for way, end in claims:
-        draft = drafts[0]
-        for letter in way:
-            below = draft.below.get(letter)
-            if below is None:
-                below = draft.below[letter] = _Draft(letter)
-                drafts.append(below)
-            draft = below
-        draft.ends.append(end)
-    for draft in reversed(drafts):  # what is below came later
-        draft.settle()
-    root = drafts[0].tree
-    root.stays = False
-    return root
+    def _cut(self, letter: Letter) -> None:
+        if isinstance(letter, str):
+            assert self.names is not None
+            self.names.drop(letter)
+        elif letter is STAR:
+            self.deep = None
+        else:
+            assert isinstance(letter, Segment)
+            assert self.segments is not None
+            self.segments.drop(letter)
 
 
-class _Draft:
-    """A tree in the making."""
-
-    __slots__ = ("below", "ends", "letter", "tree")
-
-    def __init__(self, letter: Letter) -> None:
-        self.letter = letter
-        self.below: dict[Letter, _Draft] = {}
-        self.ends: list[End] = []
-        self.tree = Tree()
-
-    def settle(self) -> None:
-        tree, below = self.tree, self.below
-        names: dict[Name, Tree] = {letter: each.tree for letter, each in below.items() if isinstance(letter, str)}
-        segments: dict[Name, Tree] = {
-            letter: each.tree for letter, each in below.items() if isinstance(letter, Segment)
-        }
-        tree.ends, tree.stays = tuple(sorted(self.ends)), self.letter is STAR
-        tree.names, tree.segments = Fan(names) if names else EMPTY_FAN, Fan(segments) if segments else EMPTY_FAN
-        tree.deep = below[STAR].tree if STAR in below else None
-
-
-def _grown(passed: list[Tree], way: Way, last: Tree) -> Tree:
-    """A new tree from the root on, with this one at the end of the way."""
-    tree = last
-    for at in range(len(way) - 1, -1, -1):
-        above = passed[at]._copy() if at < len(passed) else Tree()
-        above._take(way[at], tree)
-        tree = above
-    return tree
+def _each(fans: list[Iterable[Tree]], at: int) -> Iterator[tuple[Tree, int]]:
+    return ((tree, at) for fan in fans for tree in fan)

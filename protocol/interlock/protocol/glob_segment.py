@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from interlock.protocol.glob_word import STAR, Word
+from interlock.protocol.glob_word import STAR, Letter, Word
 from interlock.protocol.limits import PATTERNS_KEPT
 
 
@@ -12,13 +12,13 @@ class Segment:
     What each name that it means begins with is `head`, what it ends with is `tail`.
     """
 
+    __slots__ = ("_is_simple", "_length", "anything", "head", "tail", "word")
+
     def __init__(self, word: Word) -> None:
         letters = word.letters
-        head = next((at for at, each in enumerate(letters) if not isinstance(each, str)), len(letters))
-        tail = next((at for at, each in enumerate(reversed(letters)) if not isinstance(each, str)), len(letters))
         self.word = word
-        self.head = "".join(each for each in letters[:head] if isinstance(each, str))
-        self.tail = "".join(each for each in letters[len(letters) - tail :] if isinstance(each, str))
+        self.head = _plain_beginning(letters)
+        self.tail = _plain_beginning(letters[::-1])[::-1]
         self._length = len(self.head) + len(self.tail)
         self._is_simple = self._length == len(letters) - 1 and letters[len(self.head)] is STAR
         self.anything = letters == (STAR,)
@@ -45,6 +45,15 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({list(self.word.letters)})"
+
+
+def _plain_beginning(letters: tuple[Letter, ...]) -> str:
+    found = []
+    for letter in letters:
+        if not isinstance(letter, str):
+            break
+        found.append(letter)
+    return "".join(found)
 
 
 @lru_cache(maxsize=PATTERNS_KEPT)

@@ -18,9 +18,9 @@ from interlock.protocol.visible import unhidden
 
 SHOWN = 60  # characters of a pattern that a sentence quotes
 ANYTHING = Segment(Word([STAR]))
-_PLAIN = re.compile(r"[^\\\[\]{},*?/]+")
+_PLAIN = re.compile(r"[^\\\[{},]+")
 _RUN = re.compile(r"[^\\\[*?/]+")
-_NAME = re.compile(r"([^\\\[*?/]+)(?:/|\Z)")
+_NAME = re.compile(r"([^\\\[*?/]*)(\*?)([^\\\[*?/]*)(/|\Z)")  # one wildcard in it at most, a star
 
 
 class BadPattern(ValueError):
@@ -75,9 +75,11 @@ def parts(text: str) -> tuple[list[Letter], bool]:
     name: list[Letter] = []
     stars = wildcards = at = start = 0
     while at <= len(text):
-        if at == start and (plain := _NAME.match(text, at)):  # most of them are
-            found.append(_name(text, plain[1]))
-            at = start = plain.end() + (plain.end() == len(text) and not plain[0].endswith("/"))
+        if at == start and (simple := _NAME.match(text, at)) and simple[0] not in ("", "/"):  # most of them are
+            head, star, tail, slash = simple.groups()
+            found.append(_starred(head, tail) if star else _name(text, head))
+            wildcards += len(star)
+            at = start = simple.end() + (not slash)
             continue
         character = text[at] if at < len(text) else "/"
         end = at + 1
@@ -150,6 +152,10 @@ def _letter(text: str, name: list[Letter], *, is_tree: bool) -> Letter:
     if len(plain) < len(name):
         return ANYTHING if name == [STAR] else Segment(Word(name))
     return _name(text, "".join(plain))
+
+
+def _starred(head: str, tail: str) -> Segment:
+    return Segment(Word((*head, STAR, *tail))) if head or tail else ANYTHING
 
 
 def _name(text: str, name: str) -> str:

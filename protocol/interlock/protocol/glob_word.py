@@ -38,7 +38,7 @@ Letter: TypeAlias = str | Wide | None
 class Word:
     """Args: letters: plain ones are `str`; each wide one stands for at least one letter; stars in a row are one."""
 
-    __slots__ = ("_hash", "_loose", "_plain", "_stars", "_wide", "letters")
+    __slots__ = ("_is_ready", "_loose", "_plain", "_stars", "_wide", "letters")
 
     def __init__(self, letters: Iterable[Letter]) -> None:
         kept: list[Letter] = []
@@ -46,21 +46,15 @@ class Word:
             if letter is not STAR or not kept or kept[-1] is not STAR:
                 kept.append(letter)
         self.letters = tuple(kept)
-        self._hash = hash(self.letters)
+        self._is_ready = False
         self._loose: Word | None = None
         self._stars = 0
         self._plain: dict[str, int] = {}
         self._wide: dict[Wide, int] = {}
-        for at, letter in enumerate(self.letters):
-            if letter is STAR:
-                self._stars |= 1 << at
-            elif isinstance(letter, str):
-                self._plain[letter] = self._plain.get(letter, 0) | 1 << at
-            else:
-                self._wide[letter] = self._wide.get(letter, 0) | 1 << at
 
     def reads(self, letters: Iterable[str]) -> bool:
         """It stands for this row of plain letters."""
+        self._get_ready()
         places = self._spread(1)
         for letter in letters:
             places = self._spread((places & self._places_of(letter)) << 1 | (places & self._stars))
@@ -70,6 +64,7 @@ class Word:
 
     def meets(self, other: "Word") -> bool:
         """Some row of letters is read by both."""
+        other._get_ready()
         places, known = other._spread(1), dict[str | Wide, int]()
         for letter in self.letters:
             if letter is STAR:  # it reads on and on, and the other goes wherever it likes
@@ -86,6 +81,7 @@ class Word:
     def includes(self, other: "Word") -> bool:
         """Whatever the other reads is read by this one. Never a wrong yes: only a star is said to read a star."""
         mine = self._loosened()
+        mine._get_ready()
         places = mine._spread(1)
         for letter in other.letters:
             stay = places & mine._stars
@@ -98,12 +94,25 @@ class Word:
         return self is other or (isinstance(other, Word) and self.letters == other.letters)
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self.letters)
 
     def __repr__(self) -> str:
         return f"Word({list(self.letters)})"
 
     # --- straight helpers -----------------------------------------------------------------------
+    def _get_ready(self) -> None:
+        """Note where each letter is; most words are only walked along, and never asked."""
+        if self._is_ready:
+            return
+        for at, letter in enumerate(self.letters):
+            if letter is STAR:
+                self._stars |= 1 << at
+            elif isinstance(letter, str):
+                self._plain[letter] = self._plain.get(letter, 0) | 1 << at
+            else:
+                self._wide[letter] = self._wide.get(letter, 0) | 1 << at
+        self._is_ready = True
+
     def _spread(self, places: int) -> int:
         """Before a star is after it too: it may stand for nothing."""
         return places | (places & self._stars) << 1

@@ -1,144 +1,114 @@
 """The leases of a territory in order of arrival, found by their id, their agent, what they claim or when they end.
 
-They never change: a change makes new ones, at nearly the same small cost however many there are (ADR 24).
+They never change: a change makes new ones. The newest stand in a book that is changed; older ones know what to write
+into it to stand there again, and whoever reads them has it written (ADR 32).
+
+    oldest ──(how it differs)──▶ older ──(how it differs)──▶ newest ═ book
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from interlock.protocol.claim import Claim, claim_ways, lines_overlap
-from interlock.protocol.claim_tree import End, Way, planted
+from interlock.protocol.claim import Claim
 from interlock.protocol.lease import Lease
-from interlock.protocol.line import EMPTY_LINE, Line
+from interlock.protocol.lease_book import Kept, LeaseBook
 from interlock.protocol.outcome import Deadline, Now, earliest
-from interlock.protocol.spread import Spread
-
-
-class _Kept(NamedTuple):
-    """A lease, its place, and what is noted of its end: never later than that."""
-
-    lease: Lease
-    arrival: int
-    noted: Deadline | None
 
 
 class Leases:
     """Args: leases: in order of arrival."""
 
-    __slots__ = ("_by_id", "_next_arrival", "_noted", "_of_agent", "_tree")
+    __slots__ = ("_book", "_difference", "_nearer")
 
     def __init__(self, leases: Iterable[Lease] = ()) -> None:
-        by_id = {lease.id: lease for lease in leases}
-        kept = {each.id: _Kept(each, at, each.until) for at, each in enumerate(by_id.values(), start=1)}
-        places: dict[str, list[tuple[int, str]]] = {}
-        noted: dict[str, list[tuple[int, str]]] = {}
-        for lease, arrival, until in kept.values():
-            places.setdefault(lease.agent, []).append((arrival, lease.id))
-            if until is not None:
-                noted.setdefault(until.boot, []).append((until.mono_ms, lease.id))
-        self._by_id: Spread[str, _Kept] = Spread(kept)
-        self._of_agent: Spread[str, Line] = Spread({agent: Line(each) for agent, each in places.items()})
-        self._noted: dict[str, Line] = {boot: Line(each) for boot, each in noted.items()}
-        self._tree = planted(each for lease, arrival, _ in kept.values() for each in _ways(lease, arrival))
-        self._next_arrival = len(kept) + 1
+        self._book = LeaseBook()
+        self._nearer: Leases | None = None  # one step nearer to what the book says; None: it says this
+        self._difference: tuple[str, Kept | None, int] = ("", None, 0)  # from that one: under an id; the next arrival
+        for lease in {lease.id: lease for lease in leases}.values():
+            self._book.write(lease.id, Kept(lease, self._book.next_arrival, lease.until))
+            self._book.next_arrival += 1
 
     # --- changes: each makes new ones -----------------------------------------------------------
     def put(self, lease: Lease) -> "Leases":
         """With this lease: where the one of its id is, else at the end."""
-        before = self._by_id.get(lease.id)
-        new = self._copy()
-        arrival = self._next_arrival if before is None else before.arrival
+        book = self._open()
+        if not book.by_id:
+            return Leases((lease,))  # a book of its own: EMPTY_LEASES are everybody's
+        before = book.by_id.get(lease.id)
         if before is None:
-            new._next_arrival += 1
-        if before is None or before.lease.agent != lease.agent:
-            new._give_up(before)
-            line = self._of_agent.get(lease.agent) or EMPTY_LINE
-            new._of_agent = new._of_agent.put(lease.agent, line.add((arrival, lease.id)))
-        if before is None or before.lease.claims != lease.claims:
-            new._uproot(before)
-            for way, end in _ways(lease, arrival):
-                new._tree = new._tree.put(way, end)
-        noted = new._note(lease, None if before is None else before.noted)
-        new._by_id = self._by_id.put(lease.id, _Kept(lease, arrival, noted))
-        return new
+            return self._changed(lease.id, Kept(lease, book.next_arrival, lease.until), book.next_arrival + 1)
+        kept = Kept(lease, before.arrival, _noted(lease.until, before.noted))
+        return self._changed(lease.id, kept, book.next_arrival)
 
     def without(self, id_: str) -> "Leases":
         """Without that lease, if it is there."""
-        kept = self._by_id.get(id_)
-        if kept is None:
+        book = self._open()
+        if id_ not in book.by_id:
             return self
-        if len(self._by_id) == 1:
+        if len(book.by_id) == 1:
             return EMPTY_LEASES
-        new = self._copy()
-        new._give_up(kept)
-        new._uproot(kept)
-        new._forget(id_, kept.noted)
-        new._by_id = self._by_id.without(id_)
-        return new
+        return self._changed(id_, None, book.next_arrival)
 
     # --- reading --------------------------------------------------------------------------------
     def __getitem__(self, id_: str) -> Lease:
-        return self._by_id[id_].lease
+        return self._open().by_id[id_].lease
 
     def get(self, id_: str) -> Lease | None:
         """The lease of that id."""
-        kept = self._by_id.get(id_)
+        kept = self._open().by_id.get(id_)
         return None if kept is None else kept.lease
 
     def __contains__(self, id_: object) -> bool:
-        return id_ in self._by_id
+        return id_ in self._open().by_id
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._open().by_id)
 
     def __iter__(self) -> Iterator[str]:
         return (lease.id for lease in self.values())
 
     def values(self) -> Iterator[Lease]:
         """In order of arrival."""
-        return (kept.lease for kept in sorted(self._by_id.values(), key=_arrival))
+        return (kept.lease for kept in sorted(self._open().by_id.values(), key=_arrival))
 
     def of(self, agent: str) -> tuple[str, ...]:
         """Ids of an agent's leases, in order of arrival."""
-        return tuple(self._of_agent.get(agent) or ())
+        return tuple(id_ for _, id_ in self._open().of(agent))
 
     def overlapping(self, claims: Iterable[Claim]) -> list[Lease]:
         """Every lease that has something in common with one of these claims, whoever's it is, in order of arrival."""
-        found = {end.arrival: end.lease for end in self._meeting(claims)}
-        return [self._by_id[id_].lease for _, id_ in sorted(found.items())]
+        book = self._open()
+        found = {end.arrival: end.lease for end in book.meeting(claims)}
+        return [book.by_id[id_].lease for _, id_ in sorted(found.items())]
 
     def each_overlapping(self, claims: Iterable[Claim]) -> Iterator[Lease]:
-        """The same in the order in which they are found: whoever needs only the first ones looks no further."""
-        found: set[int] = set()
-        for end in self._meeting(claims):
+        """The same in the order in which they are found: whoever needs only the first ones looks no further.
+
+        Neither these leases nor older or newer ones may be changed or read for another before the last has been taken.
+        """
+        book, found = self._open(), set[int]()
+        for end in book.meeting(claims):
             if end.arrival not in found:
                 found.add(end.arrival)
-                yield self._by_id[end.lease].lease
+                yield book.by_id[end.lease].lease
 
     def next_due(self, boot: str) -> Deadline | None:
         """No lease ends before this moment; None: none ends by itself.
 
         Args: boot: the present one; what was to end on another is due at once.
         """
-        return earliest((Deadline(of, line.first_number()) for of, line in self._noted.items()), boot)
+        return earliest(self._open().first_noted(), boot)
 
     def due(self, now: Now, most: int) -> list[Lease]:
         """Leases that end now unless they are renewed, the earliest first, another boot's before all.
 
-        A lease that was renewed since its end was noted is noted anew here; nothing else can be told of it.
-
         Args: most: how many are wanted.
         """
-        found: list[Lease] = []
-        for boot in sorted(self._noted, key=lambda each: each == now.boot):
-            found += self._due_of(boot, now, most - len(found))
-        return found
+        return self._open().due(now, most)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Leases):
             return NotImplemented
-        same = len(self) == len(other)
-        return self is other or (same and all(other.get(each.id) == each for each in self.values()))
+        return self is other or list(self.values()) == list(other.values())
 
     __hash__ = None  # type: ignore[assignment] # as of a dictionary
 
@@ -146,77 +116,42 @@ class Leases:
         return f"Leases({list(self.values())})"
 
     # --- straight helpers -----------------------------------------------------------------------
-    def _copy(self) -> "Leases":
+    def _changed(self, id_: str, kept: Kept | None, next_arrival: int) -> "Leases":
+        """The ones that differ from these so; the book says them from now on."""
+        book = self._book
         new = Leases.__new__(Leases)
-        new._by_id, new._of_agent, new._tree = self._by_id, self._of_agent, self._tree
-        new._noted, new._next_arrival = self._noted, self._next_arrival
+        new._book, new._nearer = book, None
+        before = book.write(id_, kept)
+        self._nearer, self._difference = new, (id_, before, book.next_arrival)
+        book.next_arrival = next_arrival
         return new
 
-    def _meeting(self, claims: Iterable[Claim]) -> Iterator[End]:
-        for claim in claims:
-            for way in claim_ways(claim):
-                for end in self._tree.meeting(way):
-                    if lines_overlap(claim.first, claim.last, end.first, end.last):
-                        yield end
+    def _open(self) -> LeaseBook:
+        """The book, in which these stand now."""
+        if self._nearer is not None:
+            way = [self]
+            while (nearer := way[-1]._nearer) is not None:
+                way.append(nearer)
+            for at in range(len(way) - 2, -1, -1):
+                way[at]._step_in(way[at + 1])
+        return self._book
 
-    def _due_of(self, boot: str, now: Now, most: int) -> list[Lease]:
-        found: list[Lease] = []
-        line = self._noted[boot]
-        for mono_ms, id_ in line.places():
-            if len(found) >= most or (boot == now.boot and mono_ms > now.mono_ms):
-                break
-            lease, arrival, _ = self._by_id[id_]
-            assert lease.until is not None
-            if lease.until.is_due(now):
-                found.append(lease)
-            else:
-                line = line.remove((mono_ms, id_)).add((lease.until.mono_ms, id_))
-                self._by_id = self._by_id.put(id_, _Kept(lease, arrival, lease.until))
-        if line is not self._noted[boot]:
-            self._noted = {**self._noted, boot: line}
-        return found
-
-    def _note(self, lease: Lease, noted: Deadline | None) -> Deadline | None:
-        """Note when it ends. A later end than the noted one is found when that has come: renewals cost nothing here."""
-        until = lease.until
-        if noted == until:
-            return noted
-        if noted is not None and until is not None and noted.boot == until.boot and noted.mono_ms <= until.mono_ms:
-            return noted
-        self._forget(lease.id, noted)
-        if until is not None:
-            line = self._noted.get(until.boot, EMPTY_LINE)
-            self._noted = {**self._noted, until.boot: line.add((until.mono_ms, lease.id))}
-        return until
-
-    def _forget(self, id_: str, noted: Deadline | None) -> None:
-        if noted is not None:
-            rest = self._noted[noted.boot].remove((noted.mono_ms, id_))
-            others = {boot: line for boot, line in self._noted.items() if boot != noted.boot}
-            self._noted = {**others, noted.boot: rest} if rest.first() else others
-
-    def _give_up(self, kept: _Kept | None) -> None:
-        """Its agent has it no more."""
-        if kept is not None:
-            agent = kept.lease.agent
-            rest = self._of_agent[agent].remove((kept.arrival, kept.lease.id))
-            self._of_agent = self._of_agent.put(agent, rest) if rest.first() else self._of_agent.without(agent)
-
-    def _uproot(self, kept: _Kept | None) -> None:
-        if kept is not None:
-            for way, end in _ways(kept.lease, kept.arrival):
-                self._tree = self._tree.without(way, end)
+    def _step_in(self, newest: "Leases") -> None:
+        """Be what the book says, instead of those that are one step away."""
+        id_, kept, next_arrival = self._difference
+        newest._nearer, newest._difference = self, (id_, self._book.write(id_, kept), self._book.next_arrival)
+        self._book.next_arrival = next_arrival
+        self._nearer = None
 
 
-def _arrival(kept: _Kept) -> int:
+def _arrival(kept: Kept) -> int:
     return kept.arrival
 
 
-def _ways(lease: Lease, arrival: int) -> Iterable[tuple[Way, End]]:
-    """Where its claims stand in the tree; two that say the same are one."""
-    return dict.fromkeys(
-        (way, End(arrival, lease.id, claim.first, claim.last)) for claim in lease.claims for way in claim_ways(claim)
-    )
+def _noted(until: Deadline | None, noted: Deadline | None) -> Deadline | None:
+    """What is to be noted of an end: a later one than is noted is found when that has come."""
+    later = until is not None and noted is not None and until.boot == noted.boot and noted.mono_ms <= until.mono_ms
+    return noted if later else until
 
 
 EMPTY_LEASES = Leases()  # as EMPTY of table.py
