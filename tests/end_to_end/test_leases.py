@@ -74,6 +74,16 @@ def test_who_waited_in_vain_is_told_so_by_the_exit_code(bus: Bus, repository: Pa
     assert (done.code, done.out, "src/auth was not granted in time" in done.err) == (75, "", True)
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_wait_that_is_ended_leaves_no_place_behind(bus: Bus, repository: Path, signum: int) -> None:
+    lease = acquired(bus, repository, "ann", "src")
+    waiting = bus.start("lease", "acquire", "src/auth", "--wait", "1m", cwd=repository, agent="bob")
+    waiting.err.until("waiting: LEASE QUEUED")
+    waiting.kill(signum)
+    assert waiting.end().code == 128 + signum
+    assert [row["lease"] for row in leases(bus, repository)] == [lease["lease"]]
+
+
 def test_the_same_name_is_the_same_lease_and_with_other_claims_a_conflict(bus: Bus, repository: Path) -> None:
     first = acquired(bus, repository, "ann", "a", "--key", "job-1")
     assert acquired(bus, repository, "ann", "a", "--key", "job-1")["lease"] == first["lease"]
@@ -149,9 +159,17 @@ def test_worktrees_share_a_territory_and_a_second_clone_has_its_own(bus: Bus, re
 
 def test_a_trusted_name_makes_two_clones_one_territory(bus: Bus, repository: Path) -> None:
     git(repository, "clone", "-q", ".", "../clone")
+    said = '[territory]\nrepository_id = "acme-web"\nexclude = ["dist/**"]\nmode = "hard_fail"\nttl = "5m"\n'
     for folder in (repository, repository.parent / "clone"):
-        (folder / "bus.toml").write_text('[territory]\nrepository_id = "acme-web"\n')
-        assert at_terminal(bus, "config", "trust", str(folder), keys=b"y\n", when="[y/N]").code == 0
+        (folder / "bus.toml").write_text(said)
+        seen = at_terminal(bus, "config", "trust", str(folder), keys=b"y\n", when="[y/N]")
+        assert seen.code == 0
+        for line in ("repository_id = acme-web (every", "exclude dist/** (", "mode = hard_fail (", "ttl = 5m"):
+            assert line in seen.screen, "who trusts it has read all of it"
+        assert "TRUSTED" in seen.screen
+        assert "its territory" in seen.screen
+    assert "exclude dist/**" in bus.ok("config", "check", cwd=repository)
+    assert bus("--json", "config", "check", cwd=repository).json["files"][1]["territory"]["ttl"] == 300_000
     first = acquired(bus, repository, "ann", "src")
     assert first["territory"] == "territory/acme-web"
     assert bus("lease", "acquire", "src/auth", cwd=repository.parent / "clone", agent="bob").code == 75

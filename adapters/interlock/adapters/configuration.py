@@ -13,7 +13,7 @@ from interlock.adapters.home_config import read_config
 from interlock.adapters.paths import Home
 from interlock.adapters.trust import LocalRepositories
 from interlock.coordinator.config import Config, TerritorySettings, parse_config
-from interlock.coordinator.repositories import FILE, Place, Repositories, Trusted, declared, digest
+from interlock.coordinator.repositories import FILE, Place, Repositories, Trusted, digest, read
 from interlock.coordinator.toml_values import ConfigError
 from interlock.protocol.definition import Definition, Kind, server_of
 from interlock.protocol.durations import format_duration
@@ -90,18 +90,21 @@ def file_of(path: str) -> tuple[str, Place | None]:
     return named, place_of(os.path.dirname(named))
 
 
-def resources_of(file: str, place: Place | None, data: bytes, own: Config) -> dict[str, Definition]:
-    """What a file declares, by short name: a repository's, if it lies at the top of a worktree. Raises ConfigError."""
+def declared_in(file: str, place: Place | None, data: bytes, own: Config) -> Config:
+    """What a file declares: a repository's, if it lies at the top of a worktree. Raises ConfigError."""
     if place is not None and os.path.dirname(file) == place.worktree:
-        found = declared(data, file, place.id, own)
-    else:
-        try:
-            found = parse_config(data.decode(), visible(file)).resources
-        except UnicodeDecodeError:
-            raise ConfigError(f"{visible(file)}: not UTF-8: save it as UTF-8") from None
-        except ConfigError as error:
-            raise ConfigError(one_sentence(str(error))) from None
-    return {short_name(key): each for key, each in found.items()}
+        return read(data, file, place.id, own)
+    try:
+        return parse_config(data.decode(), visible(file))
+    except UnicodeDecodeError:
+        raise ConfigError(f"{visible(file)}: not UTF-8: save it as UTF-8") from None
+    except ConfigError as error:
+        raise ConfigError(one_sentence(str(error))) from None
+
+
+def by_short_name(config: Config) -> dict[str, Definition]:
+    """Its resources, as they are called where they are declared."""
+    return {short_name(key): each for key, each in config.resources.items()}
 
 
 def clashes(ports_of: dict[str, Definition], here: Here, repository: str) -> list[str]:
@@ -139,6 +142,22 @@ def lines_of(name: str, definition: Definition, state_file: str = "") -> list[st
         lines.append("  runs nothing")
     if state_file:
         lines.append(f"  state_file = {visible(state_file)} (the bus writes this file, and folders that lead to it)")
+    return lines
+
+
+def lines_of_territory(said: TerritorySettings) -> list[str]:
+    """What a file says of leases, likewise; nothing where it says nothing."""
+    if said == TerritorySettings():
+        return []
+    lines = ["territory:"]
+    lines += [f"  exclude {visible(pattern)} (paths that need no lease)" for pattern in said.exclude]
+    if said.mode:
+        does = "warn of" if said.mode == "advisory" else "refuse"
+        lines.append(f"  mode = {said.mode} (hooks {does} a commit without a lease)")
+    if said.repository_id:
+        lines.append(f"  repository_id = {visible(said.repository_id)} (every clone with that name shares its leases)")
+    if said.ttl:
+        lines.append(f"  ttl = {format_duration(said.ttl)}")
     return lines
 
 

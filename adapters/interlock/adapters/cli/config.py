@@ -96,14 +96,18 @@ def _words(row: dict[str, str]) -> str:
 
 # --- bus config check -----------------------------------------------------------------------
 def _check(path: str) -> int:
+    import msgspec
+
     from interlock.adapters.cli.output import say_json
-    from interlock.adapters.configuration import as_json, lines_of
+    from interlock.adapters.configuration import as_json, lines_of, lines_of_territory
     from interlock.protocol.visible import visible
 
     checked = _checked(path)
     if Given.options.json:
-        rows = [{**row, "resources": {n: as_json(d) for n, d in row["resources"].items()}} for row in checked]
-        say_json({"files": rows})
+        for row in checked:
+            row["resources"] = {name: as_json(each) for name, each in row["resources"].items()}
+            row["territory"] = msgspec.to_builtins(row["territory"])
+        say_json({"files": checked})
         return 0
     for row in checked:
         number = len(row["resources"])
@@ -111,6 +115,8 @@ def _check(path: str) -> int:
         say_out(f"{visible(row['file'])}: {f'right, {what}' if row['exists'] else 'not there: every default holds'}")
         for name, definition in row["resources"].items():
             say_out("\n".join(f"  {line}" for line in lines_of(name, definition)))
+        for line in lines_of_territory(row["territory"]):
+            say_out(f"  {line}")
         for note in row["notes"]:
             say_out(note)
     return 0
@@ -118,26 +124,31 @@ def _check(path: str) -> int:
 
 def _checked(path: str) -> list[dict[str, Any]]:
     """The home's file and this repository's, or the one that was named."""
-    from interlock.adapters.configuration import clashes, file_of, resources_of
+    from interlock.adapters.configuration import by_short_name, clashes, declared_in, file_of
     from interlock.protocol.visible import visible
 
     here, problem = _here_or_its_problem(path)
-    own = {key.rpartition("/")[2]: each for key, each in here.own.resources.items()}
-    rows = [{"file": str(here.home.config), "exists": here.home.config.exists(), "resources": own, "notes": []}]
+    rows: list[dict[str, Any]] = [
+        {
+            "file": str(here.home.config), "exists": here.home.config.exists(), "resources": by_short_name(here.own),
+            "territory": here.own.territory, "notes": [],
+        }
+    ]  # fmt: skip
     file, place = file_of(path or os.getcwd())
     if path and os.path.realpath(file) == os.path.realpath(here.home.config):
         return rows
     if not path and (place is None or not os.path.lexists(file)):
         return rows
     try:
-        found = resources_of(file, place, here.files.read(file), here.own)
+        found = declared_in(file, place, here.files.read(file), here.own)
     except FileNotFoundError:
         raise Failure(78, f"{visible(file)} is not there: bus init writes a first one") from None
-    notes = clashes(found, here, place.id if place is not None else "")
+    notes = clashes(by_short_name(found), here, place.id if place is not None else "")
     if place is not None and place.main and file != place.file and os.path.dirname(file) == place.worktree:
         notes.append(f"note: only the one in the main worktree counts: {visible(place.file)}")
     notes += [f"note: nothing counts before the home's own file is mended: {problem}"] if problem else []
-    rows.append({"file": file, "exists": True, "resources": found, "notes": notes})
+    resources = by_short_name(found)
+    rows.append({"file": file, "exists": True, "resources": resources, "territory": found.territory, "notes": notes})
     return rows[1:] if path else rows
 
 
@@ -161,7 +172,7 @@ def _here_or_its_problem(path: str) -> tuple["Here", str]:
 # --- bus config trust -----------------------------------------------------------------------
 def _trust(path: str) -> int:
     from interlock.adapters.cli.output import say_json
-    from interlock.adapters.configuration import clashes, file_of, lines_of
+    from interlock.adapters.configuration import by_short_name, clashes, file_of, lines_of, lines_of_territory
     from interlock.adapters.kept_list import now
     from interlock.adapters.paths import BadHome, find_home
     from interlock.adapters.trust import LocalRepositories
@@ -187,13 +198,14 @@ def _trust(path: str) -> int:
     except FileNotFoundError:
         raise Failure(78, f"{visible(file)} is not there: bus init writes a first one") from None
     found = read(data, file, place.id, here.own)
-    resources = {key.rpartition("/")[2]: each for key, each in found.resources.items()}
+    resources = by_short_name(found)
     states = {key.rpartition("/")[2]: path for key, path in found.state_files.items()}
     known = here.trusted_here()
     if known is None or known.sha256 != digest(data) or known.file != file:
         say = say_err if Given.options.json else say_out
         shown = [f"  {line}" for name, each in resources.items() for line in lines_of(name, each, states.get(name, ""))]
         shown += [f"  builds, as the gate sees it: {visible(' '.join(words))}" for words in found.builds]
+        shown += [f"  {line}" for line in lines_of_territory(found.territory)]
         _show_and_ask(
             [
                 f"{visible(file)} declares for the repository {visible(place.common)}:",
@@ -212,7 +224,8 @@ def _trust(path: str) -> int:
     if Given.options.json:
         say_json({"trusted": file, "sha256": digest(data), "id": place.id, "resources": list(resources)})
     else:
-        say_out(f"TRUSTED {visible(file)}: {', '.join(resources) or 'it declares nothing'}")
+        declared = [*resources, *(["its territory"] if lines_of_territory(found.territory) else [])]
+        say_out(f"TRUSTED {visible(file)}: {', '.join(declared) or 'it declares nothing'}")
     return 0
 
 

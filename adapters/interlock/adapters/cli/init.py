@@ -13,7 +13,7 @@ def command(
 ) -> int:
     """Write a bus.toml into the main worktree, show what it would run, and say how to trust it."""
     from interlock.adapters.cli.output import say_json
-    from interlock.adapters.configuration import lines_of, resources_of
+    from interlock.adapters.configuration import by_short_name, declared_in, lines_of
     from interlock.adapters.git import place_of
     from interlock.adapters.paths import find_home
     from interlock.adapters.project.draft import draft
@@ -33,7 +33,7 @@ def command(
     made = draft(place.worktree, here)
     if not print_only:
         _write(place.file, made.text)
-    resources = resources_of(place.file, place, made.text.encode(), Config())
+    resources = by_short_name(declared_in(place.file, place, made.text.encode(), Config()))
     if Given.options.json:
         say_json({
             "file": place.file, "written": not print_only, "text": made.text, "notes": made.notes,

@@ -59,6 +59,7 @@ def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str
     from interlock.adapters.cli.asking import current_directory
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.lease_wait import LeaseWait
+    from interlock.adapters.cli.run_signals import Signals, Told
 
     body = {
         "type": "LEASE", "claims": paths, "worktree": current_directory(), "purpose": purpose, "ttl_ms": ttl_ms,
@@ -67,17 +68,19 @@ def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str
     with Connection(Given.options) as connection:
         connection.agent()
         wait = LeaseWait(connection, body, time.monotonic() + wait_ms / 1000)
+        signals = Signals()
         try:
             frame = wait.take()
             if frame["body"].get("how") == "given_up":
                 why = f"{' '.join(paths)} was not granted in time: run the same again, or take another path"
                 raise Failure(75, why, "RESOURCE_WAIT_TIMEOUT")
             return _show(frame)
-        except KeyboardInterrupt:
+        except Told as told:  # nobody is there any more to take it
+            signals.keep()
             known = wait.truth()["body"]
             if "lease" in known:
                 _show(wait.give_up(known["lease"]))
-            return 130
+            return 128 + told.signum
 
 
 def _release(words: list[str], mine: bool) -> int:

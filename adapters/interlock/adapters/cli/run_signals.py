@@ -1,4 +1,4 @@
-"""What `bus run` is told by signals: first they end the wait, then they are kept until there is a command to tell."""
+"""What a command that waits is told by signals: first they end the wait; then there is a command that is told."""
 
 from __future__ import annotations
 
