@@ -546,6 +546,9 @@ def test_no_repository_and_no_git_are_each_one_sentence(tmp_path: Path, monkeypa
     with pytest.raises(Problem, match="no git repository here: go into one") as wrong:
         verify(Git(str(tmp_path)), "a", "b", check_history(document(), "a test"), "")
     assert wrong.value.exit_code == 64
+    with pytest.raises(Problem, match="gone is not there any more: go into a folder that is") as wrong:
+        Git(str(tmp_path / "gone")).run("version")
+    assert wrong.value.exit_code == 69
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Problem, match="git is not found") as wrong:
         Git(str(tmp_path)).run("version")

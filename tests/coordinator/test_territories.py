@@ -128,6 +128,17 @@ async def test_the_map_shows_who_has_what_who_waits_and_where_most_do() -> None:
         assert (shown["depth"], shown["stats"]["queued"]) == (1, 1)
 
 
+async def test_who_verifies_needs_no_name_and_counts_no_nonsense() -> None:
+    async with new_bus().running() as bus:
+        nobody = bus.client("")
+        body = {"type": "RECORD_VERIFIED", "directory": "/r1", "pairs": 9, "violations": {"no_lease": 2}}
+        assert "code" not in await nobody.ask(body, to="supervisor")
+        for wrong in ({"pairs": -1}, {"violations": {"no_lease": 10**30}}, {"violations": {"bad luck": 1}}):
+            assert (await nobody.ask({**body, **wrong}, to="supervisor"))["code"] == "BAD_MESSAGE"
+        shown = (await nobody.ask({"type": "TERRITORY", "directory": "/r1"}, to="supervisor"))["map"]["stats"]
+        assert (shown["pairs_checked"], shown["verified"]["failed"], shown["violations"]) == (9, 1, {"no_lease": 2})
+
+
 # --- 16 agents --------------------------------------------------------------------------------
 class Crowd(NamedTuple):
     """How the random acquires of many agents went."""

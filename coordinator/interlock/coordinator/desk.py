@@ -180,6 +180,8 @@ class Desk:
                 return self._when_known(say, self.territories.revoke(session, question))
             case territory_questions.GiveLease():
                 return self._when_known(say, self.territories.give(session, question))
+            case territory_questions.TellVerified():
+                return self._when_known(say, self.territories.verified(session, question))
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
             case control.ForgetRepository(repository):
@@ -212,8 +214,6 @@ class Desk:
                 return self._when_known(say, self.territories.leases(session, question))
             case territory_questions.TellCommit():
                 return self._when_known(say, self.territories.commit(session, question))
-            case territory_questions.TellVerified():
-                return self._when_known(say, self.territories.verified(session, question))
             case gate_questions.AskCover():
                 say(self.admission.cover(session, question))
             case gate_questions.AdmitLaunch():

@@ -37,6 +37,7 @@ from interlock.protocol.limits import (
     LEASE_NAME_CHARACTERS_MAX,
     LEASE_WAIT_MS_MAX,
     LEASES_A_PAGE,
+    PAIRS_MAX,
     PURPOSE_CHARACTERS_MAX,
     TERRITORIES_MAX,
 )
@@ -172,14 +173,20 @@ class Territories:
         return await self._ask(key, lambda id_: RecordCommit(session.agent, id_, question.commit))
 
     async def verified(self, session: Session, question: questions.TellVerified) -> FromBus:
-        """Somebody has verified commits."""
+        """Somebody has verified commits; who does that needs no name."""
         unknown = set(question.violations) - CAUSES
         if unknown:
             return Refused(Code.BAD_MESSAGE, f"{visible(min(unknown))[:64]!r} is no cause of a violation")
+        if not all(
+            0 <= each <= PAIRS_MAX for each in (question.pairs, question.unknown, *question.violations.values())
+        ):
+            return Refused(Code.BAD_MESSAGE, f"pairs are counted from 0 to {PAIRS_MAX}: say how many were judged")
         key = self._territory(session, question.directory).key
         return await self._ask(
             key,
-            lambda id_: RecordVerified(session.agent, id_, question.pairs, question.violations, question.unknown),
+            lambda id_: RecordVerified(
+                session.agent or "a verifier", id_, question.pairs, question.violations, question.unknown
+            ),
         )
 
     async def revoke(self, session: Session, question: questions.TakeLease) -> FromBus:

@@ -111,6 +111,7 @@ BEHIND_TOLD_MAX = 8  # leases in the way that are named; the others are counted 
 BEHIND_COUNTED_MAX = 256  # … so many: a claim of everything overlaps all there are
 BEHIND_LOOKED_AT = 32_768  # leases compared for one map: some 100 ms, in pieces, however many wait for everything
 DEADLOCK_LOOKED_AT = 1_024  # waiting leases that are followed to see whether agents wait for each other in a ring
+PAIRS_MAX = 10**9  # of a commit and a path, that one verification counts
 COMMITS_KEPT = 4_096  # of which hooks have said whose they are; older ones are in the log
 HOT_PATTERNS_KEPT = 256  # patterns that were waited for
 HOT_WAITS_KEPT = 64  # and so many times of each: more in an hour is hot enough

@@ -4,15 +4,10 @@ No shell, no hook, no monitor, no external diff, no text conversion, no replaced
 would wait for; bounded time and output; bytes in and bytes out. It never writes into the repository.
 """
 
-import contextlib
 import os
-import signal
-import subprocess
-import tempfile
-import threading
 from collections.abc import Mapping
-from typing import IO
 
+from interlock.adapters.territory.git_process import ALONE, NotCalled, Said, TooMuch, TooSlow, call
 from interlock.adapters.territory.problem import Problem
 from interlock.protocol.visible import one_sentence
 
@@ -27,10 +22,7 @@ KEPT = {
     "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_QUARANTINE_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 }  # fmt: skip
-SET = {
-    "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_ATTR_NOSYSTEM": "1", "GIT_GRAFT_FILE": os.devnull,
-}  # fmt: skip
+SET = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_GRAFT_FILE": os.devnull}
 
 
 class Git:
@@ -65,70 +57,23 @@ class Git:
         found = self.run("rev-parse", "--git-path", name).removesuffix(b"\n")
         return os.path.join(self.directory, os.fsdecode(found))
 
-    def _call(
-        self, words: tuple[str, ...], given: bytes, setting: Mapping[str, str] | None
-    ) -> tuple[int, bytes, bytes]:
+    def _call(self, words: tuple[str, ...], given: bytes, setting: Mapping[str, str] | None) -> Said:
         settings = [word for each in SETTINGS for word in ("-c", each)]
         environment = {**_environment(), **(setting or {})}
-        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
-            stdin.write(given)
-            stdin.seek(0)
-            try:
-                process = subprocess.Popen(
-                    ["git", "--no-pager", *settings, *words],
-                    cwd=self.directory, env=environment, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr,
-                    process_group=0,
-                )  # fmt: skip
-            except FileNotFoundError:
-                raise Problem(69, "git is not found: install it, or set PATH so that it is") from None
-            except OSError as error:
-                raise Problem(69, f"git cannot be started ({error.strerror}): mend that, then again") from None
-            output = _read(process, words[0])
-            stderr.seek(0)
-            return process.returncode, output, stderr.read(64 * 1024)
-
-
-def _read(process: "subprocess.Popen[bytes]", word: str) -> bytes:
-    """All that it prints, until its end. Raises Problem; the process is gone in any case."""
-    assert process.stdout is not None
-    late = threading.Event()
-
-    def give_up() -> None:
-        late.set()
-        _kill(process)
-
-    timer = threading.Timer(GIT_S_MAX, give_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        output = _at_most(process.stdout, OUTPUT_BYTES_MAX)
-        if len(output) <= OUTPUT_BYTES_MAX:
-            process.wait()
-    finally:
-        timer.cancel()
-        _kill(process)
-        process.wait()
-        process.stdout.close()
-    if late.is_set():
-        raise Problem(74, f"git {word} took longer than {GIT_S_MAX:.0f} s: verify less at once, with a nearer --base")
-    if len(output) > OUTPUT_BYTES_MAX:
-        raise Problem(65, f"git {word} has too much to say of so many changes: verify less, with a nearer --base")
-    return output
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """With all that it has started, which may hold its output open; one that was waited for is left alone."""
-    if process.returncode is None:  # not poll(): until it is waited for, nobody else can have its number
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _at_most(stream: IO[bytes], bytes_max: int) -> bytes:
-    chunks, left = [], bytes_max + 1
-    while left > 0 and (chunk := stream.read(min(left, 1 << 20))):
-        chunks.append(chunk)
-        left -= len(chunk)
-    return b"".join(chunks)
+        word = words[0]
+        try:
+            return call(
+                [*settings, *words], self.directory, environment, given=given, timeout_s=GIT_S_MAX,
+                output_bytes_max=OUTPUT_BYTES_MAX,
+            )  # fmt: skip
+        except NotCalled as error:
+            raise Problem(69, str(error)) from None
+        except TooSlow:
+            why = f"git {word} took longer than {GIT_S_MAX:.0f} s: verify less at once, with a nearer --base"
+            raise Problem(74, why) from None
+        except TooMuch:
+            why = f"git {word} has too much to say of so many changes: verify less, with a nearer --base"
+            raise Problem(65, why) from None
 
 
 def _environment() -> dict[str, str]:
@@ -137,7 +82,7 @@ def _environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or name in KEPT or name.startswith("GIT_CONFIG")
     }
-    return {**kept, **SET}
+    return {**kept, **ALONE, **SET}
 
 
 def _failed(word: str, said: bytes) -> Problem:

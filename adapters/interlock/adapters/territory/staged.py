@@ -22,6 +22,10 @@ LOG = ("log", "--format=", "--no-show-signature")
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
+# What the repository says is generated, and not its user: `bus verify` knows no user.
+OWN_ATTRIBUTES = (f"core.attributesFile={os.devnull}",)
+
+
 class Changes:
     """Changes in one worktree: which paths, and on demand which lines of them.
 
@@ -75,10 +79,14 @@ class Changes:
 
         return where
 
-    def git(self, *words: str, given: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
+    def git(
+        self, *words: str, given: bytes = b"", accept: tuple[int, ...] = (0,), settings: tuple[str, ...] = ()
+    ) -> bytes:
         """One question. Raises GitFailed."""
         left_s = round(max(0.05, self._until - time.monotonic()), 3)
-        return run(words, self._cwd, input=given, timeout_s=left_s, keep=self._keep, accept=accept)
+        return run(
+            words, self._cwd, input=given, timeout_s=left_s, keep=self._keep, accept=accept, settings=settings
+        )  # fmt: skip
 
     def free(self, paths: Collection[str], *, cached: bool) -> set[str]:
         """Those that need no lease: `[territory] exclude`, and what .gitattributes call generated.
@@ -92,7 +100,7 @@ class Changes:
         if not rest:
             return found
         words = ["check-attr", "-z", *(["--cached"] if cached else []), "--stdin", ATTRIBUTE]
-        return found | generated(self.git(*words, given=question(rest)))
+        return found | generated(self.git(*words, given=question(rest), settings=OWN_ATTRIBUTES))
 
     def _bus_toml(self, cached: bool) -> bytes:
         if cached:
