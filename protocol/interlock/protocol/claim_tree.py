@@ -70,8 +70,10 @@ class Tree:
             tree = above
 
     # --- reading --------------------------------------------------------------------------------
-    def meeting(self, way: Way) -> Iterator[End]:
+    def meeting(self, way: Way, before: int = 0) -> Iterator[End]:
         """Whoever has a path in common with that pattern, in no order, some of them several times.
+
+        Args: before: only those of an earlier arrival; 0: all.
 
         It can be left at any moment: a pattern that begins with `**` may walk through all. Nothing is to change
         before the last one that is wanted has been told.
@@ -92,7 +94,7 @@ class Tree:
             if tree.deep is not None:
                 ahead.append((tree.deep, at))
             if at == len(way):
-                yield from tree.ends
+                yield from tree.ends[: bisect_left(tree.ends, (before,))] if before else tree.ends
                 continue
             letter = way[at]
             if letter is STAR:

@@ -4,6 +4,7 @@ It changes; who needs leases that never do has `Leases`.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import NamedTuple
 
 from interlock.protocol.claim import Claim, claim_ways, lines_overlap
@@ -24,14 +25,14 @@ class Kept(NamedTuple):
 class LeaseBook:
     """Made empty. What is public is there to be read: `by_id`, and the place of whoever comes next."""
 
-    __slots__ = ("_noted", "_of_agent", "_tree", "by_id", "next_arrival")
+    __slots__ = ("_exclusive", "_noted", "_of_agent", "_shared", "by_id", "next_arrival")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Kept] = {}
         self.next_arrival = 1
         self._of_agent: dict[str, Row[tuple[int, str]]] = {}
         self._noted: dict[str, Row[tuple[int, str]]] = {}  # of each boot
-        self._tree = Tree()
+        self._exclusive, self._shared = Tree(), Tree()  # apart: of a thousand that share a path none is in the way
 
     def write(self, id_: str, kept: Kept | None) -> Kept | None:
         """Have this under that id, or nothing. Returns what was there before: written again, all is as it was."""
@@ -43,12 +44,12 @@ class LeaseBook:
                 self._forget(id_, before.noted)
                 del self.by_id[id_]
             return before
-        if before is None or before.lease.claims != kept.lease.claims:
+        if before is None or (before.lease.claims, before.lease.shared) != (kept.lease.claims, kept.lease.shared):
             ends = _ends(kept)  # first: what is no claim changes nothing
             if before is not None:
                 self._uproot(before)
             for way, end in ends:
-                self._tree.put(way, end)
+                self._tree(kept.lease).put(way, end)
         if before is None or before.lease.agent != kept.lease.agent:
             if before is not None:
                 self._leave(before)
@@ -65,11 +66,15 @@ class LeaseBook:
         """Places and ids of an agent's leases, in order."""
         return self._of_agent.get(agent, ())
 
-    def meeting(self, claims: Iterable[Claim]) -> Iterator[End]:
-        """Whoever has something in common with one of these claims, in no order, some of them several times."""
+    def meeting(self, claims: Iterable[Claim], *, shared: bool = True, before: int = 0) -> Iterator[End]:
+        """Whoever has something in common with one of these claims, in no order, some of them several times.
+
+        Args: shared: those that share, too. before: only those of an earlier arrival; 0: all.
+        """
+        trees = (self._exclusive, self._shared) if shared else (self._exclusive,)
         for claim in claims:
-            for way in claim_ways(claim):
-                for end in self._tree.meeting(way):
+            for way, tree in product(claim_ways(claim), trees):
+                for end in tree.meeting(way, before):
                     if lines_overlap(claim.first, claim.last, end.first, end.last):
                         yield end
 
@@ -100,7 +105,10 @@ class LeaseBook:
     # --- straight helpers -----------------------------------------------------------------------
     def _uproot(self, kept: Kept) -> None:
         for way, end in _ends(kept):
-            self._tree.remove(way, end)
+            self._tree(kept.lease).remove(way, end)
+
+    def _tree(self, lease: Lease) -> Tree:
+        return self._shared if lease.shared else self._exclusive
 
     def _leave(self, kept: Kept) -> None:
         """Its agent has it no more."""

@@ -80,13 +80,18 @@ class Leases:
         found = {end.arrival: end.lease for end in book.meeting(claims)}
         return [book.by_id[id_].lease for _, id_ in sorted(found.items())]
 
-    def each_overlapping(self, claims: Iterable[Claim]) -> Iterator[Lease]:
+    def each_overlapping(
+        self, claims: Iterable[Claim], *, shared: bool = True, before: str = ""
+    ) -> Iterator[Lease]:  # fmt: skip
         """The same in the order in which they are found: whoever needs only the first ones looks no further.
+
+        Args: shared: those that are shared, too. before: id of one of these; only those that came before it.
 
         Neither these leases nor older or newer ones may be changed or read for another before the last has been taken.
         """
         book, found = self._open(), set[int]()
-        for end in book.meeting(claims):
+        kept = book.by_id.get(before)
+        for end in book.meeting(claims, shared=shared, before=0 if kept is None else kept.arrival):
             if end.arrival not in found:
                 found.add(end.arrival)
                 yield book.by_id[end.lease].lease

@@ -99,6 +99,7 @@ LEASE_TTL_MS_MIN = 10_000  # shorter ones would be renewed by those who do nothi
 LEASE_TTL_MS_MAX = 24 * 3_600_000  # a longer one is a person's absence
 LEASES_MAX = 131_072  # of one repository, in force
 LEASES_WAITING_MAX = 16_384  # the newcomer is refused past it
+LEASES_WAITING_OF_AGENT_MAX = 256  # an agent is not in its own way, so each of its waits looks past all the others
 LEASES_ENDED_KEPT = 1_024  # to say when and why each was lost
 LEASE_NAME_CHARACTERS_MAX = 128  # an agent's own name for a lease
 LEASE_WAIT_MS_MAX = 24 * 3_600_000  # in the queue

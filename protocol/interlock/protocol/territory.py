@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.protocol.codes import Code
 from interlock.protocol.lease import Lease
-from interlock.protocol.limits import LEASE_TTL_MS, LEASES_MAX, LEASES_WAITING_MAX
+from interlock.protocol.limits import LEASE_TTL_MS, LEASES_MAX, LEASES_WAITING_MAX, LEASES_WAITING_OF_AGENT_MAX
 from interlock.protocol.messages import Released, Text
 from interlock.protocol.outcome import Now, Outcome, after
 from interlock.protocol.resource_commands import AgentGone, LaunchGone, Sync, Tick
@@ -139,6 +139,10 @@ def _wait(draft: Draft, asked: Acquire, lease: Lease) -> None:
         return
     if len(draft.state.waiting) >= LEASES_WAITING_MAX:
         why = f"{len(draft.state.waiting)} wait there, at most {LEASES_WAITING_MAX} can: try again later"
+        draft.refuse(asked.sender, Code.QUEUE_FULL, why)
+        return
+    if len(draft.state.waiting.of(asked.sender)) >= LEASES_WAITING_OF_AGENT_MAX:
+        why = f"you wait for {LEASES_WAITING_OF_AGENT_MAX} leases already: name more paths in one, or release some"
         draft.refuse(asked.sender, Code.QUEUE_FULL, why)
         return
     until = after(draft.now, asked.wait_ms)

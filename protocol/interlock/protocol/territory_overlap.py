@@ -24,8 +24,11 @@ def blockers(territory: Territory, lease: Lease, most: int) -> Iterator[Lease]:
 
 
 def is_blocked(territory: Territory, lease: Lease) -> bool:
-    """Something is in its way."""
-    return next(_blockers(territory, lease), None) is not None
+    """Something is in its way: in force, or waiting and before it. Of what shares with it none is even looked at."""
+    if in_force_against(territory, lease) is not None:
+        return True
+    ahead = territory.waiting.each_overlapping(lease.claims, shared=not lease.shared, before=lease.id)
+    return any(_are_in_conflict(other, lease) for other in ahead)
 
 
 def in_force_against(territory: Territory, lease: Lease) -> Lease | None:
@@ -117,7 +120,7 @@ def _blockers(territory: Territory, lease: Lease) -> Iterator[Lease]:
 
 
 def _against(territory: Territory, lease: Lease) -> Iterator[Lease]:
-    for other in territory.held.each_overlapping(lease.claims):
+    for other in territory.held.each_overlapping(lease.claims, shared=not lease.shared):
         if _are_in_conflict(other, lease):
             yield other
 
