@@ -84,6 +84,19 @@ def test_a_wait_that_is_ended_leaves_no_place_behind(bus: Bus, repository: Path,
     assert [row["lease"] for row in leases(bus, repository)] == [lease["lease"]]
 
 
+def test_a_named_wait_that_a_tools_time_out_ends_keeps_its_place(bus: Bus, repository: Path) -> None:
+    lease = acquired(bus, repository, "ann", "src")
+    words = ["lease", "acquire", "src/auth", "--wait", "1m", "--key", "mine"]
+    waiting = bus.start(*words, cwd=repository, agent="bob")
+    waiting.err.until("waiting: LEASE QUEUED")
+    waiting.kill(signal.SIGTERM)
+    done = waiting.end()
+    assert (done.code, "the place stays" in done.err) == (128 + signal.SIGTERM, True)
+    place = leases(bus, repository)[1]
+    bus.ok("lease", "release", lease["lease"], cwd=repository, agent="ann")
+    assert place["lease"] in bus.ok(*words, cwd=repository, agent="bob")
+
+
 def test_the_same_name_is_the_same_lease_and_with_other_claims_a_conflict(bus: Bus, repository: Path) -> None:
     first = acquired(bus, repository, "ann", "a", "--key", "job-1")
     assert acquired(bus, repository, "ann", "a", "--key", "job-1")["lease"] == first["lease"]

@@ -1,12 +1,13 @@
 """`bus lease`: paths of this repository, claimed before they are changed."""
 
 import time
+from signal import SIGINT
 from typing import Any
 
 import typer
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.options import Failure, milliseconds
+from interlock.adapters.cli.options import Failure, milliseconds, say_err
 
 ACTIONS = {
     "acquire": "bus lease acquire PATH… [--ttl 10m] [--for WHAT] [--wait 5m]",
@@ -75,8 +76,11 @@ def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str
                 why = f"{' '.join(paths)} was not granted in time: run the same again, or take another path"
                 raise Failure(75, why, "RESOURCE_WAIT_TIMEOUT")
             return _show(frame)
-        except Told as told:  # nobody is there any more to take it
+        except Told as told:
             signals.keep()
+            if key and told.signum != SIGINT:  # asked for again it is the same lease: a tool's time-out costs no place
+                say_err(f"the place stays until --wait is over: run the same again, with --key {key}")
+                return 128 + told.signum
             known = wait.truth()["body"]
             if "lease" in known:
                 _show(wait.give_up(known["lease"]))
