@@ -285,7 +285,7 @@ class Reference:
         """Whoever is first and there takes the first free unit, or the one given; who is waited for is asked."""
         if self.waits_for_new and not self.doubtful and self.owners == [None] * len(self.owners):
             self.owners, self.waits_for_new = [None] * self.units_to_be, False
-            given = None  # that unit is of the past
+            given = given if given is not None and given < self.units_to_be else None  # else it is of the past
         by_itself = not self.waits_for_new and self.enrolled is None and not self.blocked
         while by_itself and (free := self.free()):
             there = [place for place in self.line if not place.absent]

@@ -287,6 +287,18 @@ def test_a_unit_that_is_not_to_be_any_more_is_handed_over_as_one_that_is() -> No
     assert both.reference.owner("cyd") is both.reference.owners[0]
 
 
+def test_a_unit_that_is_still_to_be_is_the_one_that_is_handed_over() -> None:
+    both = ChangingAgainstReference()
+    both.declare(3)
+    both.request("ann", None)
+    both.request("bob", None)
+    both.declare(2)
+    both.release("ann")
+    both.handover("bob", "cyd")
+    both.both_agree()
+    assert both.reference.owner("cyd") is both.reference.owners[1]
+
+
 # --- the second opinion is a real one -----------------------------------------------------------
 def redefine_under_a_holder(draft: Draft) -> None:
     if draft.state.next_definition is not None:
