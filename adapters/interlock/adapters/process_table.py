@@ -135,12 +135,19 @@ def command(pid: int) -> tuple[str, ...]:
     return tuple(part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
 
 
+def all_pids() -> list[int]:
+    """Pids of every process that can be seen, in order."""
+    if sys.platform != "linux":
+        return sorted(_psutil().pids())
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
 def own_pids() -> Iterator[int]:
     """Pids of this user's processes, in order."""
     if sys.platform != "linux":
-        yield from sorted(_psutil().pids())
+        yield from all_pids()
         return
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    for pid in all_pids():
         try:
             if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
                 yield pid
@@ -163,6 +170,15 @@ def launches(pid: int) -> list[str]:
         if entry.startswith(b"BUS_LAUNCH="):
             return entry.partition(b"=")[2].decode("utf-8", "replace").split(":")
     return []
+
+
+def open_files(pid: int) -> set[str]:
+    """Paths that a process has open, its folder and its program, where there is no /proc."""
+    try:
+        process = _psutil().Process(pid)
+        return {process.cwd(), process.exe(), *(each.path for each in process.open_files())}
+    except (_psutil().Error, OSError):
+        return set()
 
 
 def _psutil() -> Any:

@@ -19,6 +19,7 @@ from interlock.coordinator.ids import new_id
 from interlock.coordinator.joining import Joining
 from interlock.coordinator.log_care import back_up, verify
 from interlock.coordinator.naming import Names
+from interlock.coordinator.owners import owners
 from interlock.coordinator.repositories import NoRepositories, Repositories
 from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.store import Copy
@@ -170,6 +171,8 @@ class Desk:
                 say(self.gate.policies(session, question))
             case gate_questions.AskCommands():
                 say(self.gate.commands())
+            case gate_questions.AskOwners():
+                say(owners(self._supervisor.world))
             case gate_questions.RecoverLaunch():
                 return self._when_known(say, self.gate.recover(session, question))
             case territory_questions.AskTerritory():

@@ -88,6 +88,10 @@ class AskCommands(msgspec.Struct, frozen=True, tag="COMMANDS"):
     """Every managed command: `bus ps`."""
 
 
+class AskOwners(msgspec.Struct, frozen=True, tag="OWNERS"):
+    """Whose the processes of this machine are, as far as the bus knows."""
+
+
 class RecoverLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="RECOVER_LAUNCH"):
     """Without a code: the evidence, and the code to confirm it with."""
 
@@ -117,6 +121,24 @@ class CommandsReply(msgspec.Struct, frozen=True, tag="COMMANDS_REPLY"):
     commands: tuple[dict[str, Any], ...]
 
 
+class Owned(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A process and whatever descends from it.
+
+    Args:
+        process: what all of it hangs from. agent: whose it is.
+        what: in words, such as "the server of web". by_bus: it is the bus's to end, for that agent.
+    """
+
+    process: Identity
+    agent: str
+    what: str
+    by_bus: bool = False
+
+
+class OwnersReply(msgspec.Struct, frozen=True, tag="OWNERS_REPLY"):
+    owners: tuple[Owned, ...]
+
+
 class CoordinateReply(msgspec.Struct, frozen=True, tag="COORDINATE_REPLY"):
     """What `bus coordinate` prints: a result, or {"error": {"code", "message"}}."""
 
@@ -124,7 +146,7 @@ class CoordinateReply(msgspec.Struct, frozen=True, tag="COORDINATE_REPLY"):
 
 
 GateControl = (
-    AskCover | AdmitLaunch | ReportStart | ReportEnd | SetController | AskPolicies | AskCommands | RecoverLaunch
-    | Coordinate
+    AskCover | AdmitLaunch | ReportStart | ReportEnd | SetController | AskPolicies | AskCommands | AskOwners
+    | RecoverLaunch | Coordinate
 )  # fmt: skip
-GateAnswer = Covered | PoliciesReply | CommandsReply | CoordinateReply
+GateAnswer = Covered | PoliciesReply | CommandsReply | OwnersReply | CoordinateReply

@@ -36,6 +36,7 @@ OTHERS = {
     "watch": "The map, live.",
     "stats": "How well it goes here: conflicts, waits, verifications.",
     "ps": "Commands under way, and their processes.",
+    "guard": "Run a command, unless it would end what is not yours.",
     "policy": "Who decides who is next, and whose commands need it.",
     "grant": "Grant a ticket, as its resource's controller.",
     "coordinate": "One operation of coordination, as JSON.",

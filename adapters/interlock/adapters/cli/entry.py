@@ -3,6 +3,7 @@
 bus send | inbox | ack ──▶ short.py        standard library only, one round trip
 bus run                ──▶ running.py      likewise, for commands of some milliseconds
 bus hooks run          ──▶ hooks_run.py    what git's hooks call: a commit waits for it
+bus guard              ──▶ guarding.py     what stands before any command of a shell
 bus …                  ──▶ app.py          typer owns --help, completion and every other verb
 """
 
@@ -55,6 +56,10 @@ def _run(words: list[str]) -> int:
         from interlock.adapters.cli import hooks_run
 
         return hooks_run.run(rest[2:], given)
+    if rest[:1] == ["guard"] and not HELP & set(rest[1:2]):
+        from interlock.adapters.cli import guarding
+
+        return guarding.run(rest[1:], given)
     if rest and rest[0] in SHORT and not HELP & set(rest[:2]):
         from interlock.adapters.cli import short
 

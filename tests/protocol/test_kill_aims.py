@@ -1,0 +1,129 @@
+"""What a command would end, read from its words alone."""
+
+import shlex
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.protocol.kill_aims import Aims, aims_of
+from interlock.protocol.kill_programs import Selection
+
+ALL = "all"  # a selection that leaves nobody out
+
+
+def shown(aims: Aims) -> list[Any]:
+    """Each selection as what is set in it; its words aside."""
+    rows = []
+    for each in aims.selections:
+        said = msgspec.to_builtins(each)
+        del said["words"]
+        rows.append({name: tuple(value) if isinstance(value, list) else value for name, value in said.items()} or ALL)
+    return rows
+
+
+NODE = {"pattern": "node"}
+EXACTLY = {"pattern": "node", "exact": True}
+WINDOWS = {**EXACTLY, "folds": True}
+FULL = {"pattern": "node", "whole": True}
+PORT = {"ports": (3000,)}
+PID = {"pids": (4121,)}
+
+ROWS: list[tuple[str, list[Any]]] = [
+    ("make test", []),
+    ("echo pkill node", []),
+    ("pkill node", [NODE]),
+    ("/usr/bin/pkill -9 node", [NODE]),
+    ("pkill -SIGTERM node", [NODE]),
+    ("pkill --signal HUP node", [NODE]),
+    ("pkill -x node", [EXACTLY]),
+    ("pkill -fi node", [{**FULL, "folds": True}]),
+    ("pkill -u root -n node", [NODE]),  # narrower than what is read of it
+    ("pkill -v node", [ALL]),
+    ("pkill -u ann", [ALL]),
+    ("pkill -P 55", [{"parents": (55,)}]),
+    ("pkill -F server.pid", [{"pid_files": ("server.pid",)}]),
+    ("pkill -g 55", [{"groups": (55,)}]),
+    ("killall node", [EXACTLY]),
+    ("killall -9 -u ann node python3", [EXACTLY, {"pattern": "python3", "exact": True}]),
+    ("killall -r no.e", [{"pattern": "no.e"}]),
+    ("killall -I node", [WINDOWS]),
+    ("killall -u ann", [ALL]),
+    ("killall -l", []),
+    ("killall5 -9", [ALL]),
+    ("kill 4121", [PID]),
+    ("kill -9 4121", [PID]),
+    ("kill -s TERM 4121", [PID]),
+    ("kill -- -4121", [{"groups": (4121,)}]),
+    ("kill -9 -4121", [{"groups": (4121,)}]),
+    ("kill -9 -1", [ALL]),
+    ("kill -0 4121", []),
+    ("kill -l", []),
+    ("kill %1", []),
+    ("bash -c 'server & kill $!'", []),
+    ("bash -c 'kill $SERVER_PID'", []),
+    ("bash -c 'kill $(cat server.pid)'", [{"pid_files": ("server.pid",)}]),
+    ("bash -c 'kill $(pgrep node)'", [NODE]),
+    ("bash -c 'kill `pidof node`'", [EXACTLY]),
+    ("bash -c 'P=$(pgrep -f node); kill -9 $P'", [FULL]),
+    ("bash -c 'pgrep node | xargs kill -9'", [NODE]),
+    ("bash -c 'pgrep node | xargs -n1 -I{} kill {}'", [NODE]),
+    ("bash -c 'for p in $(pgrep node); do kill $p; done'", [NODE]),
+    ("bash -c 'pgrep node'", []),
+    ("bash -c 'ps aux | grep node | grep -v grep | awk \"{print \\$2}\" | xargs kill'", [FULL]),
+    ("bash -c 'kill $(ps -ef | awk \"/node/ {print \\$2}\")'", [FULL]),
+    ("bash -c 'kill $(ps -eo pid)'", [ALL]),
+    ("bash -c 'kill -9 $(lsof -t -i:3000)'", [PORT]),
+    ("bash -c 'lsof -ti tcp:3000 | xargs kill'", [PORT]),
+    ("lsof -i :3000", []),
+    ("fuser -k 3000/tcp", [PORT]),
+    ("fuser -k -n tcp 3000", [PORT]),
+    ("fuser -v 3000/tcp", []),
+    ("fuser -k ./x.db", [{"paths": ("./x.db",)}]),
+    ("npx kill-port 3000", [PORT]),
+    ("fkill :3000 4121 node", [PORT, PID, EXACTLY]),
+    ("env A=1 nohup timeout 5 pkill node", [NODE]),
+    ("bash -lc 'cd x && (pkill node; npm run dev)'", [NODE]),
+    ("eval 'pkill node'", [NODE]),
+    ("find . -name x -exec pkill node ;", [NODE]),
+    ("taskkill /F /IM node.exe", [WINDOWS]),
+    ("taskkill //PID 4121", [PID]),
+    ("powershell -Command 'Stop-Process -Name node'", [WINDOWS]),
+    ("pwsh -c 'Get-Process node | Stop-Process -Force'", [WINDOWS]),
+    ("pwsh -Command 'Stop-Process -Id 4121'", [PID]),
+    ("pwsh -c 'kill -Name nod*'", [ALL]),  # to the shells that are known a pattern is files
+    ("taskkill /IM nod*", [{**WINDOWS, "pattern": "nod.*"}]),
+    ("wmic process where 'name=\"node.exe\"' delete", [ALL]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ROWS, ids=[text for text, _ in ROWS])
+def test_a_command_line_means_these_processes(text: str, expected: list[Any]) -> None:
+    aims = aims_of(shlex.split(text))
+    assert (shown(aims), aims.unread, aims.for_all) == (expected, False, False)
+
+
+def test_what_asks_for_anothers_rights_means_everybodys() -> None:
+    aims = aims_of(["sudo", "-u", "root", "pkill", "node"])
+    assert (shown(aims), aims.for_all) == ([NODE], True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash -c 'pkill \"node'", "bash -c '$KILLER pkill node'", "xargs kill", "bash -s kill",
+        "bash -c 'curl -s x | bash' kill",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_and_may_end_something_is_said_to_be_so(text: str) -> None:
+    assert aims_of(shlex.split(text)).unread
+
+
+@pytest.mark.parametrize("text", ["bash", "bash -c 'echo \"'", "python3 x.py", "ssh host"])
+def test_what_cannot_be_read_and_says_nothing_of_it_is_left_alone(text: str) -> None:
+    assert aims_of(shlex.split(text)) == Aims()
+
+
+def test_a_selection_of_numbers_is_precise_and_no_other_is() -> None:
+    assert Selection("kill 1", pids=(1,)).is_precise()
+    assert not Selection("pkill x", pattern="x").is_precise()
