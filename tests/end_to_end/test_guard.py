@@ -138,7 +138,8 @@ def test_the_program_that_runs_the_session_is_never_in_the_set(world: World) -> 
     [
         (["echo", "pkill", "x"], 0, "pkill x\n"), (["sh", "-c", "exit 5"], 5, ""),
         (["printf", "%s", r"C:\x\y"], 0, r"C:\x\y"), (["no-such-program"], 127, ""),
-        (["/"], 126, ""), (["sh", "-c", "pkill nobody-has-this-name; true"], 0, ""), (["sh", "-c", "pgrep sh >&2; true"], 0, ""),
+        (["/"], 126, ""), (["sh", "-c", "pkill nobody-has-this-name; true"], 0, ""),
+        (["sh", "-c", "pgrep sh >&2; true"], 0, ""),
         (["xargs", "kill"], 77, ""), (["sh", "-c", "pkill '"], 77, ""), ([], 64, ""),
     ],
 )  # fmt: skip
