@@ -158,3 +158,51 @@ def test_the_server_that_the_bus_runs_for_its_holder_is_not_for_a_kill(bus: Bus)
     done = bus("guard", "--", "pkill", "-f", "sleep 986", cwd=bus.folder, agent="ann")
     assert (done.code, "the server of web, which ann has" in done.err) == (77, True)
     bus.ok("release", "web", agent="ann")
+
+
+def test_who_is_connected_to_a_port_is_no_less_a_stranger_than_who_listens(world: World) -> None:
+    """`lsof -i :3000` means both ends: a browser, and another agent's test run."""
+    serve = (
+        "import socket, time; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True);"
+        "c = s.accept(); time.sleep(999)"
+    )
+    mine = world.bus.start("run", "--", sys.executable, "-c", serve, cwd=world.folder, agent="ann")
+    port = int(mine.out.until("\n"))
+    call = (
+        f"import socket, time; c = socket.create_connection(('127.0.0.1', {port})); print('up', flush=True);"
+        "time.sleep(999)"
+    )
+    theirs = world.bus.start("run", "--", sys.executable, "-c", call, cwd=world.folder, agent="bob")
+    theirs.out.until("up")
+    done = world.bus("guard", "--", "sh", "-c", f"lsof -ti:{port} | xargs kill", cwd=world.folder, agent="ann")
+    assert (done.code, "of bob" in done.err, "end what is yours alone: kill" in done.err) == (77, True, True)
+    for each in (mine, theirs):
+        each.kill()
+        each.end()
+
+
+# --- bus stop-process -------------------------------------------------------------------------
+def test_a_process_of_ones_own_is_stopped_and_the_connection_is_said(world: World) -> None:
+    script = "trap '' TERM; echo $$; while :; do sleep 0.1; done"
+    running = world.bus.start("run", "--", "sh", "-c", script, cwd=world.folder, agent="ann")
+    pid = int(running.out.until("\n"))
+    words = ("stop-process", str(pid), "--wait", "300ms")
+    done = world.bus(*words, agent="ann")
+    assert (done.code, "has not ended within 300ms" in done.err, lives(pid)) == (75, True, True)
+    done = world.bus("--json", *words, "--kill", agent="ann")
+    assert (done.code, done.json["stopped"], done.json["signal"]) == (0, pid, "SIGKILL")
+    assert "(sh) of ann" in done.json["connection"]
+    assert running.end().code == 128 + 9
+    done = world.bus(*words, agent="ann")
+    assert (done.code, f"no process {pid} is here" in done.err) == (77, True)
+
+
+def test_any_other_is_left_running_and_it_is_said_whose_it_is(world: World) -> None:
+    done = world.bus("stop-process", str(world.theirs), agent="ann")
+    assert (done.code, "is left running" in done.err, "of bob" in done.err) == (77, True, True)
+    assert lives(world.theirs)
+    supervisor = world.bus.supervisor()
+    done = world.bus("stop-process", str(supervisor), "--kill", agent="ann")
+    assert (done.code, "nobody's that the bus knows" in done.err, lives(supervisor)) == (77, True, True)
+    assert world.bus("stop-process", "0", agent="ann").code == 77
+    assert world.bus("stop-process", "node", agent="ann").code == 64

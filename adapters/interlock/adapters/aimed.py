@@ -39,6 +39,16 @@ class Aimed(NamedTuple):
     words: str
 
 
+class Tie(NamedTuple):
+    """How a process is connected with whoever asks.
+
+    Args: is_mine: shown to be the asker's own. how: in words: by what it is, or whose it is instead.
+    """
+
+    is_mine: bool
+    how: str
+
+
 class _Seen(NamedTuple):
     pid: int
     row: process_table.Row
@@ -57,61 +67,64 @@ class Look:
         everybody: other users' processes too.
     """
 
-    def __init__(self, owners: Iterable[Owned], agent: str, *, everybody: bool) -> None:
+    def __init__(self, owners: Iterable[Owned], agent: str, *, everybody: bool = False) -> None:
         self._agent = agent
         self._owners: dict[int, list[Owned]] = {}
         for each in owners:
             self._owners.setdefault(each.process.pid, []).append(each)
         self._us = os.getpid()
         self._above = [each.pid for each in ancestors(self._us)]  # the shell or agent that asks comes first
-        self._seen = list(_look(everybody=everybody))
+        self._everybody = everybody
 
     def aimed(self, aims: Aims) -> list[Aimed]:
         """What a command would end, by pid; without us, who become that command."""
-        found: dict[int, Aimed] = {}
+        found, all_ = dict[int, Aimed](), list(_look(everybody=self._everybody))
         for selection in aims.selections:
-            for seen in self._selected(selection):
+            for seen in _selected(selection, all_):
                 if seen.pid != self._us and seen.pid not in found:
                     program = process_table.program(seen.command, seen.row.name)
-                    found[seen.pid] = Aimed(seen.pid, program, self._whose(seen), selection.words)
+                    tie = self.tie(seen.pid, seen.row.start_ticks)
+                    found[seen.pid] = Aimed(seen.pid, program, "" if tie.is_mine else tie.how, selection.words)
         return [found[pid] for pid in sorted(found)]
 
-    # --- whose ----------------------------------------------------------------------------------
-    def _whose(self, seen: _Seen) -> str:
-        if seen.pid in self._above:
-            return "what you run in yourself"
-        above = ancestors(seen.pid)
-        identity = (seen.pid, seen.row.start_ticks)
-        for pid, ticks in [identity, *((each.pid, each.identity.start_ticks) for each in above)]:
-            owned = [each for each in self._owners.get(pid, ()) if each.process.start_ticks == ticks]
+    def tie(self, pid: int, start_ticks: int) -> Tie:
+        """How that very process is connected with whoever asks; what is not shown to be theirs is not."""
+        if pid in self._above or pid == self._us:
+            return Tie(False, "what you run in yourself")
+        line = [(pid, start_ticks), *((each.pid, each.identity.start_ticks) for each in ancestors(pid))]
+        for number, (above, ticks) in enumerate(line):
+            owned = [each for each in self._owners.get(above, ()) if each.process.start_ticks == ticks]
             mine = [each for each in owned if each.agent == self._agent and not each.by_bus]
+            if mine and number:
+                return Tie(True, f"below {mine[0].what}")
             if owned:
-                return "" if mine and (pid, ticks) != identity else owned[0].what
-            if pid in self._above[:1] and pid != INIT:  # a child of the very shell that asks
-                return ""
-        return "nobody's that the bus knows"
-
-    # --- which ----------------------------------------------------------------------------------
-    def _selected(self, selection: Selection) -> Iterator[_Seen]:
-        if selection.is_precise():
-            pids = {*selection.pids, *_pids_in(selection.pid_files)}
-            yield from (each for each in self._seen if each.pid in pids or _group(each.pid) in selection.groups)
-            return
-        fits = _fits(selection)
-        ports = {each.pid for each in listeners(selection.ports)} if selection.ports else None
-        paths = {os.path.realpath(each) for each in selection.paths}
-        for seen in self._seen:
-            if (
-                fits(seen)
-                and (ports is None or seen.pid in ports)
-                and (not paths or not paths.isdisjoint(_open_files(seen.pid)))
-                and (not selection.parents or seen.row.parent_pid in selection.parents)
-            ):
-                yield seen
+                return Tie(False, owned[0].what)
+            if above in self._above[:1] and above != INIT:
+                return Tie(True, "a child of the very shell that asks")
+        return Tie(False, "nobody's that the bus knows")
 
 
-class _fits:  # noqa: N801 - a function with something to remember
-    """Whether a process has the name, or the command line. A pattern that cannot be read fits all."""
+# --- which ------------------------------------------------------------------------------------
+def _selected(selection: Selection, all_: list[_Seen]) -> Iterator[_Seen]:
+    if selection.is_precise():
+        pids = {*selection.pids, *_pids_in(selection.pid_files)}
+        yield from (each for each in all_ if each.pid in pids or _group(each.pid) in selection.groups)
+        return
+    pattern = _Pattern(selection)
+    ports = _at_ports(selection.ports) if selection.ports else None
+    paths = {os.path.realpath(each) for each in selection.paths}
+    for seen in all_:
+        if (
+            pattern.fits(seen)
+            and (ports is None or seen.pid in ports)
+            and (not paths or not paths.isdisjoint(_open_files(seen.pid)))
+            and (not selection.parents or seen.row.parent_pid in selection.parents)
+        ):
+            yield seen
+
+
+class _Pattern:
+    """What a name or a command line is to fit. One that cannot be read fits all."""
 
     def __init__(self, selection: Selection) -> None:
         self._of = selection
@@ -122,7 +135,7 @@ class _fits:  # noqa: N801 - a function with something to remember
         except re.error:
             self._pattern = None
 
-    def __call__(self, seen: _Seen) -> bool:
+    def fits(self, seen: _Seen) -> bool:
         if self._pattern is None:
             return True
         texts = {" ".join(seen.command) or seen.row.name} if self._of.whole else seen.names()
@@ -144,6 +157,19 @@ def _look(*, everybody: bool) -> Iterator[_Seen]:
                 yield _Seen(pid, row, process_table.command(pid))
         except OSError:
             continue
+
+
+def _at_ports(ports: tuple[int, ...]) -> set[int]:
+    """Processes with a socket at one of these ports, at either end: `lsof -i :3000` means clients, too."""
+    import psutil
+
+    try:
+        sockets = psutil.net_connections("inet")
+    except (psutil.Error, OSError):  # not ours to see there: whoever listens is
+        return {each.pid for each in listeners(ports) if each.pid is not None}
+    return {
+        each.pid for each in sockets if each.pid and any(end and end.port in ports for end in (each.laddr, each.raddr))
+    }
 
 
 def _group(pid: int) -> int:

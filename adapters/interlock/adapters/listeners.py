@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.adapters.listening_sockets import ListeningSocket, inodes_of, listening_sockets
 from interlock.adapters.process import Fact, ancestors, fact, probe
-from interlock.adapters.process_table import children
+from interlock.adapters.process_table import age_s, children
 from interlock.protocol.identity import Identity, Presence
 
 TREE_MAX = 4096  # processes of one tree that are looked at; a larger one is looked for in the whole table
@@ -143,12 +143,9 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _since_ms(start_ticks: int) -> int | None:
+def _since_ms(start_ticks: int) -> int:
     """The wall clock at a process's start, as well as today's wall clock can tell; for people only."""
-    if sys.platform == "linux":
-        age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
-        return int((time.time() - age_s) * 1000)
-    return start_ticks * 10
+    return int((time.time() - age_s(start_ticks)) * 1000)
 
 
 def _elsewhere(wanted: frozenset[int]) -> list[Listener]:

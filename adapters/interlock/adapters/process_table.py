@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,6 +115,13 @@ def program(words: Sequence[str], name: str) -> str:
     Args: words: its command line. name: what the kernel calls it, where there is none.
     """
     return os.path.basename(words[0].split(" ", 1)[0])[:NAMED_MAX] if words else name
+
+
+def age_s(start_ticks: int) -> float:
+    """How long ago a process of this boot was started, a machine's sleep included."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - start_ticks / 100
 
 
 def command(pid: int) -> tuple[str, ...]:

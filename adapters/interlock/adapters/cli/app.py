@@ -37,6 +37,7 @@ OTHERS = {
     "stats": "How well it goes here: conflicts, waits, verifications.",
     "ps": "Commands under way, and their processes.",
     "guard": "Run a command, unless it would end what is not yours.",
+    "stop-process": "End one process that is shown to be yours.",
     "policy": "Who decides who is next, and whose commands need it.",
     "grant": "Grant a ticket, as its resource's controller.",
     "coordinate": "One operation of coordination, as JSON.",
@@ -63,7 +64,7 @@ OTHERS = {
     "uninstall": "Remove all that bus has made for you here.",
     "help": "This list: help all. One verb: help VERB.",
 }
-_MODULES = {"help": "help_all"}
+_MODULES = {"help": "help_all", "stop-process": "stop_process"}
 
 
 class Given:

@@ -34,12 +34,12 @@ def run(words: list[str], options: Options) -> NoReturn:
     if aims.selections:
         from interlock.adapters.aimed import Look
 
-        owners, agent = _owners(options)
+        owners, agent = owners_known(options)
         _refuse_strangers(Look(owners, agent, everybody=aims.for_all or os.geteuid() == 0).aimed(aims))
     _become(words)
 
 
-def _owners(options: Options) -> tuple[list[Owned], str]:
+def owners_known(options: Options) -> tuple[list[Owned], str]:
     """Whose processes are, and who asks, as a bus that runs says it; without one nobody is known. Raises Failure."""
     import msgspec
 

@@ -10,7 +10,6 @@ call one ended while something of it lives.
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ from interlock.adapters.launch_result import LaunchResult, read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
 from interlock.adapters.process import marked, probe, wait_gone
+from interlock.adapters.process_table import age_s
 from interlock.adapters.readiness import last_lines, pause_s
 from interlock.adapters.resources.launching import (
     Launching,
@@ -201,10 +201,7 @@ class CommandSteps:
 def _left_s(order: RunCommand) -> float:
     """How much of its time is left: of one that is taken up again its keeper's age is gone."""
     all_s = order.timeout_ms / 1000
-    if order.keeper is None or sys.platform != "linux":
-        return all_s
-    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - order.keeper.start_ticks / os.sysconf("SC_CLK_TCK")
-    return max(0.0, all_s - age_s)
+    return all_s if order.keeper is None else max(0.0, all_s - age_s(order.keeper.start_ticks))
 
 
 def _too_long(order: RunCommand, result: LaunchResult, launch: str) -> str:
