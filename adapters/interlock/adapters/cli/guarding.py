@@ -10,7 +10,7 @@ import os
 
 from interlock.adapters.cli.options import Failure, Options
 
-SHOWN = 5  # processes that one sentence names
+SHOWN, OWN_SHOWN = 5, 20  # processes that one sentence names, and those of one's own
 TYPE_CHECKING = False  # as typing has it, without its import
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -66,7 +66,8 @@ def _refuse_strangers(aimed: list[Aimed]) -> None:
     words = strangers[0].words
     named = ", ".join(f"{each.pid} ({each.program}: {each.whose})" for each in strangers[:SHOWN])
     named += f" and {len(strangers) - SHOWN} more" if len(strangers) > SHOWN else ""
-    own = " ".join(str(each.pid) for each in aimed if not each.whose)
+    mine = [str(each.pid) for each in aimed if not each.whose]
+    own = " ".join(mine[:OWN_SHOWN]) + (" …" if len(mine) > OWN_SHOWN else "")
     if own:
         raise Failure(77, f"{words} would end {named}: end what is yours alone: kill {own}", "SCOPE_DENIED")
     why = f"{words} would end {named}: none of it is yours, so leave it running and see bus ps, bus status"
