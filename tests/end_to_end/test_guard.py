@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.adapters.shared_bus import shared_bus
-from tests.end_to_end.playground import PYTHON, Bus, ends
+from tests.end_to_end.playground import PYTHON, Bus, ends, free_port
 
 NAME = "nappingalot"  # a program that nobody else runs
 LISTENS = (
@@ -33,8 +32,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("guard")
     program = folder / NAME
     program.symlink_to(os.path.realpath(sys.executable))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with shared_bus() as bus:
         for agent in ("ann", "bob"):
             bus.ok("join", agent)

@@ -11,8 +11,8 @@ from tests.coordinator.bus import Bus
 
 from interlock.adapters import unix_socket
 from interlock.adapters.effects import LocalEffects
+from interlock.adapters.git_head import short_head
 from interlock.adapters.paths import Home
-from interlock.adapters.resources import server
 from interlock.adapters.stream_session import Doorkeeper, StreamSession
 
 pytestmark = pytest.mark.anyio
@@ -73,5 +73,5 @@ def test_a_look_at_a_worktree_failed_on_its_index_lock_or_removed_it(tmp_path: P
         (git / name).parent.mkdir(parents=True, exist_ok=True)
         (git / name).write_text(text)
     (git / "index.lock").write_text("somebody's")
-    assert server._commit(str(tmp_path)) == "c0ffeec0ffee"
+    assert short_head(str(tmp_path)) == "c0ffeec0ffee"
     assert (git / "index.lock").read_text() == "somebody's"

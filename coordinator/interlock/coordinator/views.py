@@ -213,6 +213,8 @@ def _running(server: Server) -> dict[str, Any]:
         "running_since": wire_time(server.since_ms),
         "alive": server.alive,
         "keeper_pid": server.keeper.pid,
+        "ports": list(server.definition.ports),
+        "health": server.definition.health,
     }
 
 

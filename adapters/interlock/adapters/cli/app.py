@@ -46,6 +46,7 @@ OTHERS = {
     "agents": "Who is here, alive or not.",
     "ack": "Say that messages have been read.",
     "receipt": "How far a message has come.",
+    "outcome": "What became of a message or a resource: the record, and what is there.",
     "backup": "Copy the database, while the bus runs.",
     "doctor": "What is wrong here, and the command that mends it.",
     "verify": "The gate: was each change under a lease?",

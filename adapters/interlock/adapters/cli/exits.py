@@ -36,6 +36,7 @@ MEANINGS = {
     "agents": "0",
     "ack": "0, 77 there is no such message in your inbox",
     "receipt": "0, 77 there is no such message",
+    "outcome": "0 it is established, and record and reality agree; 1 they differ; 77 nothing is on record",
     "backup": "0 the copy is whole, 73 it cannot be written there, or something is there already",
     "verify": "0 no violation, 1 some; 65 the file of leases is wrong, or this clone does not reach back far enough",
     "export": "0, 73 the file cannot be written",

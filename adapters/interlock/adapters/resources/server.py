@@ -19,6 +19,7 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
+from interlock.adapters.git_head import short_head
 from interlock.adapters.launch_result import read_result
 from interlock.adapters.launches import LaunchFailed, LaunchSpec, new_launch, reap, start_keeper
 from interlock.adapters.paths import Home
@@ -53,7 +54,6 @@ from interlock.protocol.resource_state import Server, StepKind
 log = structlog.get_logger("server")
 VERIFY_S = 5.0  # a running server that is not healthy for so long is started anew
 LEADER_GRACE_S = 1.0  # a keeper leaves so soon after its leader, if nothing of the tree is left
-GIT_TIMEOUT_S = 5.0
 
 
 class _Running:
@@ -155,7 +155,7 @@ class ServerSteps:
                     launch, keeper = await self._launch(key, order, running)
                 if not await self._launching.was_let_go(launch, keeper):
                     return StepFailure(order.unit, order.step, "its keeper left before GO", never_started=True)
-                commit = await anyio.to_thread.run_sync(_commit, order.worktree)  # while it comes up
+                commit = await anyio.to_thread.run_sync(short_head, order.worktree)  # while it comes up
                 await self._until_ready(order, launch, keeper)
                 since_ms = time.time_ns() // 1_000_000
                 server = Server(launch, keeper, order.worktree, order.definition, commit, since_ms)
@@ -266,15 +266,3 @@ def _with_tail(gone: ServerGone, path: Path) -> ServerGone:
 def _environment(key: str, order: RunStep, home: Home) -> dict[str, str]:
     definition = order.definition
     return environment(home, key, order.unit, order.agent, order.worktree, definition.url, definition.env)
-
-
-def _commit(worktree: str) -> str:
-    """HEAD of a worktree, short; "" where there is none. Takes no lock of git's."""
-    try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "-C", worktree, "rev-parse", "--short=12", "HEAD"],
-            capture_output=True, timeout=GIT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
