@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from interlock.protocol.kill_aims import Aims, aims_of
 from interlock.protocol.kill_programs import Selection
@@ -127,3 +129,15 @@ def test_what_cannot_be_read_and_says_nothing_of_it_is_left_alone(text: str) -> 
 def test_a_selection_of_numbers_is_precise_and_no_other_is() -> None:
     assert Selection("kill 1", pids=(1,)).is_precise()
     assert not Selection("pkill x", pattern="x").is_precise()
+
+
+PIECES = (
+    "pkill kill killall xargs sudo env sh -c bash fuser lsof taskkill Stop-Process powershell npx find awk ps grep cat -9 "
+    "-f -k -P -F -g1,2 -- -1 0 3000/tcp -ti:3000 /IM x.exe -Name { } ; | ( ) ' \" ` $(pgrep $((1 <<E \n \0 eval case"
+).split(" ")
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12), st.booleans())
+def test_whatever_is_said_it_is_read_or_said_to_be_unread(words: list[str], as_text: bool) -> None:
+    aims = aims_of(["sh", "-c", " ".join(words)] if as_text else words)
+    assert all(isinstance(each, Selection) and each.words for each in aims.selections)

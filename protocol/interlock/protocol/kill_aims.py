@@ -56,7 +56,7 @@ def aims_of(argv: Sequence[str]) -> Aims:
         walk.reaches(list(argv))
     except Unreadable:
         walk.unread = True
-    selections = tuple(walk.aims())
+    selections = tuple(dict.fromkeys(walk.aims()))
     return Aims(selections, walk.for_all, walk.unread and _SUSPECT.search(" ".join(argv)) is not None)
 
 
