@@ -131,10 +131,12 @@ def test_a_selection_of_numbers_is_precise_and_no_other_is() -> None:
     assert not Selection("pkill x", pattern="x").is_precise()
 
 
-PIECES = (
-    "pkill kill killall xargs sudo env sh -c bash fuser lsof taskkill Stop-Process powershell npx find awk ps grep cat -9 "
-    "-f -k -P -F -g1,2 -- -1 0 3000/tcp -ti:3000 /IM x.exe -Name { } ; | ( ) ' \" ` $(pgrep $((1 <<E \n \0 eval case"
-).split(" ")
+PIECES = [
+    "pkill", "kill", "killall", "xargs", "sudo", "env", "sh", "-c", "bash", "fuser", "lsof", "taskkill",
+    "Stop-Process", "powershell", "npx", "find", "awk", "ps", "grep", "cat", "-9", "-f", "-k", "-P", "-F",
+    "-g1,2", "--", "-1", "0", "3000/tcp", "-ti:3000", "/IM", "x.exe", "-Name", "{", "}", ";", "|", "(", ")",
+    "'", "\"", "`", "$(pgrep", "$((1", "<<E", "\n", "\0", "eval", "case",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12), st.booleans())
