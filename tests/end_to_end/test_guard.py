@@ -57,10 +57,15 @@ def lives(pid: int) -> bool:
     return subprocess.run(["kill", "-0", str(pid)], check=False, capture_output=True).returncode == 0
 
 
+def keeper_of(world: World, agent: str) -> int:
+    commands = world.bus("--json", "ps").json["commands"]
+    return int(next(each["keeper_pid"] for each in commands if each["agent"] == agent))
+
+
 SELECTIONS = [
     "pkill {name}", "pkill -9 {name}", "pkill -x {name}", "pkill -f bobs-server", "pkill -f '{name}.*bobs'",
     "pkill napping", "pkill -i NAPPING", "pkill -n {name}", "pkill -u $USER {name}", "pkill -F server.pid",
-    "killall {name}", "killall -9 {name}", "killall -q {name}", "killall -r nap.*lot", "killall -I NAPPINGALOT",
+    "killall {name}", "killall -9 {name}", "killall -q {name}", "killall -r 'nap.*lot'", "killall -I NAPPINGALOT",
     "kill $(pgrep {name})", "kill -9 $(pgrep -f bobs-server)", "kill $(pidof {name})", "kill `pgrep {name}`",
     "pgrep {name} | xargs kill", "pgrep -f bobs-server | xargs -r kill -9", "pgrep {name} | xargs -I P kill P",
     "for p in $(pgrep {name}); do kill $p; done", "P=$(pgrep {name}); kill $P", "P=`pgrep {name}` && kill -9 $P",
@@ -76,18 +81,29 @@ SELECTIONS = [
     "sleep 0; killall {name} &", "taskkill /F /IM {name}.exe", "taskkill //IM {name}", "taskkill /PID {pid}",
     "powershell -Command 'Stop-Process -Name {name}'", "pwsh -c 'Get-Process {name} | Stop-Process'",
     "find . -maxdepth 0 -exec pkill {name} ';'", "busybox pkill {name}",
+    # what somebody found who was asked to get past it
+    "ss -ltnp | grep ':{port}' | cut -d= -f2 | cut -d, -f1 | xargs kill", "kill $(ps -C {name} -o pid=); echo | grep x",
+    "ss -lptn 'sport = :{port}' | grep -o 'pid=[0-9]*' | cut -d= -f2 | xargs kill",
+    "ps -e | grep '{name}$' | xargs kill",
+    "ps -eo pid,comm | awk '$2 ~ /^{name}$/ {{print $1}}' | xargs kill", "ps aux | grep -i NAPPINGALOT | xargs kill",
+    "ps aux | grep 'foobar\\|{name}' | awk '{{print $2}}' | xargs kill", "pkill -f '\\<{name}\\>'",
+    "kill $(lsof -ti:{port}-{above})", "cd . && kill $(cat server.pid)", "kill $(cat ./server.pid)",
+    "read p < server.pid; kill $p", "kill $(head -1 server.pid)", "kill $(tr -dc 0-9 < server.pid)",
+    "kill $(grep -l {name} /proc/[0-9]*/comm | cut -d/ -f3)", "pgrep {name} | while read p; do kill $p; done",
+    "P={pid}; kill $P", "for p in {pid} 999999999; do kill $p; done", "kill {{{pid},999999999}}", "kill $(({pid}))",
+    "su -c 'kill {pid}'", "setpriv --reuid=0 kill {pid}", "script -qc 'kill {pid}' /dev/null", "uv run pkill {name}",
+    "cmd /c taskkill /F /IM {name}.exe", "lsof -t +D . | xargs kill",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", SELECTIONS)
 def test_no_strangers_process_ever_dies(world: World, text: str) -> None:
-    line = text.format(name=NAME, port=world.port, pid=world.theirs)
+    line = text.format(name=NAME, port=world.port, pid=world.theirs, above=world.port + 3)
     done = world.bus("guard", "--", "sh", "-c", line, cwd=world.folder, agent="ann")
     assert done.code == 77, done
     assert ("SCOPE_DENIED" in done.err, done.out) == (True, "")
     assert lives(world.theirs)
-    if " {pid}" in text or "{name}" in text:
-        assert "of bob" in done.err, "who owns it is said"
+    assert "of bob" in done.err or "nobody can tell which process" in done.err
 
 
 @pytest.mark.parametrize(
@@ -137,13 +153,18 @@ def test_the_program_that_runs_the_session_is_never_in_the_set(world: World) -> 
         (["echo", "pkill", "x"], 0, "pkill x\n"), (["sh", "-c", "exit 5"], 5, ""),
         (["printf", "%s", r"C:\x\y"], 0, r"C:\x\y"), (["no-such-program"], 127, ""),
         (["/"], 126, ""), (["sh", "-c", "pkill nobody-has-this-name; true"], 0, ""),
-        (["sh", "-c", "pgrep sh >&2; true"], 0, ""),
+        (["sh", "-c", "pgrep sh >&2; true"], 0, ""), (["pkill", "--help"], None, None),
+        (["sh", "-c", "sleep 900 & P=$!; ps -o rss= -p $P >&2; ss -ltn | grep :1 | head -5; kill $P"], 0, ""),
+        (["bash", "-c", "sleep 900 & kill $(jobs -p)"], 0, ""),
+        (["git", "commit", "-m", "kill it", "--dry-run"], None, None),
         (["xargs", "kill"], 77, ""), (["sh", "-c", "pkill '"], 77, ""), ([], 64, ""),
     ],
 )  # fmt: skip
-def test_anything_else_is_simply_executed(world: World, words: list[str], code: int, out: str) -> None:
+def test_anything_else_is_simply_executed(world: World, words: list[str], code: int | None, out: str) -> None:
+    """None: whatever it says where it is installed."""
     done = world.bus.start("guard", "--", *words, agent="ann").end()
-    assert (done.code, done.out) == (code, out)
+    assert code is not None or "REFUSED" not in done.err
+    assert code is None or (done.code, done.out) == (code, out)
 
 
 def test_the_server_that_the_bus_runs_for_its_holder_is_not_for_a_kill(bus: Bus) -> None:
@@ -202,5 +223,6 @@ def test_any_other_is_left_running_and_it_is_said_whose_it_is(world: World) -> N
     supervisor = world.bus.supervisor()
     done = world.bus("stop-process", str(supervisor), "--kill", agent="ann")
     assert (done.code, "nobody's that the bus knows" in done.err, lives(supervisor)) == (77, True, True)
+    assert "hangs from" in world.bus("stop-process", str(keeper_of(world, "bob")), agent="bob").err
     assert world.bus("stop-process", "0", agent="ann").code == 77
     assert world.bus("stop-process", "node", agent="ann").code == 64

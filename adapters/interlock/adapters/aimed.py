@@ -7,6 +7,7 @@ Whatever is not shown to be the asker's is not: a name, a port or a mark in the 
 """
 
 import os
+import pwd
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +21,10 @@ from interlock.protocol.gate_questions import Owned
 from interlock.protocol.kill_aims import Aims
 from interlock.protocol.kill_programs import Selection
 
-PID_FILE_BYTES_MAX = 64
+PID_FILE_BYTES_MAX = 4 * 1024
 NAME_CHARACTERS = 15  # the kernel keeps no more of a program's name
 INIT = 1  # whose parents are gone become its children
+PASS_ON = frozenset(("timeout", "nice", "nohup", "ionice", "setsid", "stdbuf", "time", "env", "sudo", "doas"))
 
 
 class Aimed(NamedTuple):
@@ -73,7 +75,10 @@ class Look:
         for each in owners:
             self._owners.setdefault(each.process.pid, []).append(each)
         self._us = os.getpid()
-        self._above = [each.pid for each in ancestors(self._us)]  # the shell or agent that asks comes first
+        above = ancestors(self._us)
+        self._above = [each.pid for each in above]
+        asks = next((at for at, each in enumerate(above) if each.name not in PASS_ON), 0)
+        self._askers = {each.pid for each in above[: asks + 1]} - {INIT}  # up to the very shell, or agent, that asks
         self._everybody = everybody
 
     def aimed(self, aims: Aims) -> list[Aimed]:
@@ -97,9 +102,11 @@ class Look:
             mine = [each for each in owned if each.agent == self._agent and not each.by_bus]
             if mine and number:
                 return Tie(True, f"below {mine[0].what}")
+            if mine:
+                return Tie(False, f"what all of {mine[0].what} hangs from, see bus ps --stop")
             if owned:
                 return Tie(False, owned[0].what)
-            if above in self._above[:1] and above != INIT:
+            if above in self._askers:
                 return Tie(True, "a child of the very shell that asks")
         return Tie(False, "nobody's that the bus knows")
 
@@ -107,7 +114,7 @@ class Look:
 # --- which ------------------------------------------------------------------------------------
 def _selected(selection: Selection, all_: list[_Seen]) -> Iterator[_Seen]:
     if selection.is_precise():
-        pids = {*selection.pids, *_pids_in(selection.pid_files)}
+        pids = {_process_of(each) for each in (*selection.pids, *_pids_in(selection.pid_files))}
         yield from (each for each in all_ if each.pid in pids or _group(each.pid) in selection.groups)
         return
     pattern = _Pattern(selection)
@@ -130,8 +137,7 @@ class _Pattern:
         self._of = selection
         flags = re.IGNORECASE if selection.folds else 0
         try:
-            readable = "[:" not in selection.pattern
-            self._pattern = re.compile(selection.pattern, flags) if selection.pattern and readable else None
+            self._pattern = re.compile(selection.pattern, flags) if selection.pattern else None
         except re.error:
             self._pattern = None
 
@@ -139,6 +145,7 @@ class _Pattern:
         if self._pattern is None:
             return True
         texts = {" ".join(seen.command) or seen.row.name} if self._of.whole else seen.names()
+        texts |= {*seen.names(), str(seen.pid), str(seen.row.parent_pid), _user(seen.pid)} if self._of.listed else set()
         if not self._of.exact:
             return any(self._pattern.search(each) for each in texts)
         return any(self._pattern.fullmatch(each) for each in texts) or self._is_cut_off(seen)
@@ -172,6 +179,13 @@ def _at_ports(ports: tuple[int, ...]) -> set[int]:
     }
 
 
+def _user(pid: int) -> str:
+    try:
+        return pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name
+    except (OSError, KeyError):
+        return ""
+
+
 def _group(pid: int) -> int:
     try:
         return os.getpgid(pid)
@@ -180,14 +194,23 @@ def _group(pid: int) -> int:
 
 
 def _pids_in(files: Iterable[str]) -> Iterator[int]:
-    """What files hold that hold nothing but numbers."""
+    """Every number in them: a process's is often one of several lines."""
     for file in files:
         try:
-            words = read_regular(os.path.realpath(file), PID_FILE_BYTES_MAX).split()
+            text = read_regular(os.path.realpath(os.path.expanduser(file)), PID_FILE_BYTES_MAX)
         except OSError:
             continue
-        if words and all(word.isdigit() for word in words):
-            yield from map(int, words)
+        yield from (int(found) for found in re.findall(rb"(?<![0-9])[0-9]{1,10}(?![0-9])", text))
+
+
+def _process_of(pid: int) -> int:
+    """A thread's number means its process."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            found = re.search(r"^Tgid:\s*([0-9]+)$", file.read(), re.MULTILINE)
+    except OSError:
+        return pid
+    return int(found[1]) if found is not None else pid
 
 
 def _open_files(pid: int) -> set[str]:

@@ -39,6 +39,11 @@ _WRAPPERS = {  # their options that take a value, and how many words come before
     "caffeinate": ("-t -w", 0),
     "sudo": ("-u --user -g --group -h --host -p --prompt -C -D --chdir -R --chroot -T -U -r -t", 0),
     "doas": ("-u -C", 0),
+    "pkexec": ("--user", 0),
+    "setpriv": ("--reuid --regid --groups --pdeathsig", 0),
+    "unshare": ("-S --setuid -G --setgid -R --root -w --wd", 0),
+    "chroot": ("", 1),
+    "systemd-run": ("-p --property -u --unit -E --setenv -t -H -M --slice --uid --gid", 0),
     "xcrun": ("--sdk -sdk --toolchain -toolchain", 0),
     "cross-env": ("", 0),
 }

@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from interlock.protocol.command_walk import behind_options
+from interlock.protocol.limits import PORTS_OF_A_RANGE_MAX
 from interlock.protocol.shell_text import UNKNOWN, VEILED
 
 
@@ -21,6 +22,7 @@ class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
         exact: all of it, not a part. folds: no upper and lower case.
         ports: that they listen at. paths: files that they have open. parents: their parents' pids.
         pids, groups: themselves, and their process groups'.
+        listed: as `ps` lists them: with their users and numbers.
         pid_files: files that hold their pids.
     """
 
@@ -35,6 +37,7 @@ class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
     pids: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
     pid_files: tuple[str, ...] = ()
+    listed: bool = False
 
     def is_precise(self) -> bool:
         """It names processes, and does not look for them."""
@@ -46,6 +49,8 @@ SIGNAL = re.compile(
     r"|TSTP|TTIN|TTOU|URG|XCPU|XFSZ|VTALRM|PROF|WINCH|IO|POLL|PWR|SYS|RTMIN(?:\+[0-9]+)?|RTMAX(?:-[0-9]+)?))",
     re.IGNORECASE,
 )
+_READ_OTHERWISE = re.compile(r"\[[:=.]|\\[A-Za-z0-9<>'`]")
+_DIGITS = re.compile(r"[0-9]{1,10}")
 _PKILL_VALUED = frozenset(
     ("-d", "-g", "-G", "-O", "-P", "-r", "-s", "-t", "-u", "-U", "-F", "-q", "--delimiter", "--pgroup", "--group",
      "--older", "--parent", "--runstates", "--session", "--terminal", "--euid", "--uid", "--pidfile", "--signal",
@@ -65,7 +70,7 @@ def of_pkill(args: list[str], said: str) -> Selection:
     pattern = patterns[0] if patterns else ""
     parents = _numbers_of(plain, "P", "--parent")
     groups = _numbers_of(plain, "g", "--pgroup")
-    files = _values_of(plain, "F", "--pidfile")
+    files = values_of(plain, "F", "--pidfile")
     if has_letter(plain, "v", "--inverse"):
         return Selection(said)
     return Selection(
@@ -97,50 +102,55 @@ def exactly(names: list[str], said: str) -> list[Selection]:
 
 
 def of_fuser(args: list[str], said: str) -> Selection:
-    """`3000/tcp`, `-n tcp 3000`, files."""
-    space = (_values_of(args, "n", "--namespace") or ("",))[-1]
-    names = operands([each for each in args if not SIGNAL.fullmatch(each)], frozenset(("-n", "--namespace")))
-    names = [each for each in names if each not in {"tcp", "udp"}]
-    ports = tuple(int(each) for name in names if (each := name.partition("/")[0]).isdigit() and (space or "/" in name))
-    paths = tuple(each for each in names if is_known(each) and not each.partition("/")[0].isdigit())
-    return Selection(said, ports=ports, paths=paths)
+    """`3000/tcp`, `-n tcp 3000`, files; a whole file system (`-m`) is everybody's."""
+    space = (values_of(args, "n", "--namespace") or ("",))[-1]
+    plain = [each for each in args if not SIGNAL.fullmatch(each)]
+    names = [each for each in operands(plain, frozenset(("-n", "--namespace"))) if each not in {"tcp", "udp"}]
+    if any(has_letter(plain, letter, name) for letter, name in (("m", "--mount"), ("M", "--ismountpoint"), ("c", ""))):
+        return Selection(said)
+    ports = numbers([name.partition("/")[0] for name in names if space or "/" in name])
+    return Selection(said, ports=ports, paths=tuple(each for each in names if is_known(each)) if not ports else ())
 
 
-def of_lsof(args: list[str], said: str) -> Selection:
-    """`-t -i :3000`, `-ti tcp:3000`, files."""
-    ports = tuple(
-        int(each) for word in args for part in re.findall(r":([0-9,]+)", word) for each in part.split(",") if each
-    )
+def of_lsof(args: list[str], said: str) -> Selection | None:
+    """`-t -i :3000`, `-ti tcp:3000-3005`, files; None where nobody can tell what."""
+    if not all(map(is_known, args)) or any(each.startswith("+") for each in args):
+        return None
+    ports: list[int] = []
+    for word in args:
+        for part in (part for found in re.findall(r":([0-9,-]+)", word) for part in found.split(",")):
+            first, _, last = part.partition("-")
+            if number(last or first) - number(first) > PORTS_OF_A_RANGE_MAX:
+                return None
+            ports += range(number(first), number(last or first) + 1)
     paths = tuple(each for each in operands(args, frozenset(("-i", "-p", "-u", "-s"))) if "/" in each)
-    return Selection(said, ports=ports, paths=() if ports else paths)
+    return Selection(said, ports=tuple(ports), paths=() if ports else paths)
 
 
 def of_taskkill(args: list[str], said: str) -> list[Selection]:
     """`/IM node.exe /F /T`, `/PID 4121`; `//IM` as a shell on Windows has it."""
     names = [value for word, value in pairwise(args) if word.lstrip("/-").lower() == "im"]
-    pids = [value for word, value in pairwise(args) if word.lstrip("/-").lower() == "pid"]
+    pids = numbers([value for word, value in pairwise(args) if word.lstrip("/-").lower() == "pid"])
     found = [_windows_name(each, said) for each in names]
-    if pids:
-        found.append(Selection(said, pids=tuple(int(each) for each in pids if each.isdigit())))
-    return found or [Selection(said)]
+    return [*found, *([Selection(said, pids=pids)] if pids else [])] or [Selection(said)]
 
 
 def of_get_process(args: list[str], said: str) -> list[Selection]:
     """`-Name node,python`, `-Id 4121`, a name alone."""
     found, at = [], 0
     while at < len(args):
-        word = args[at].lower()
-        at += 1
-        if word in {"-name", "-processname"}:
-            found += [_windows_name(each, said) for each in args[at : at + 1] for each in each.split(",")]
+        word, at = args[at].lower(), at + 1
+        given = args[at : at + 1] if word in {"-name", "-processname", "-id", "-inputobject"} else []
+        if not given and not word.startswith("-"):
+            given = [args[at - 1]]
+        elif given:
             at += 1
-        elif word in {"-id", "-inputobject"}:
-            numbers = tuple(int(each) for each in args[at : at + 1] for each in each.split(",") if each.isdigit())
-            found += [Selection(said, pids=numbers)] if numbers else []
-            at += 1
-        elif not word.startswith("-"):
-            numbers = tuple(int(each) for each in word.split(",") if each.isdigit())
-            found.append(Selection(said, pids=numbers) if numbers else _windows_name(args[at - 1], said))
+        each = [part for part in given for part in part.split(",")]
+        pids = numbers(each)
+        if pids:
+            found.append(Selection(said, pids=pids))
+        elif word not in {"-id", "-inputobject"}:
+            found += [_windows_name(name, said) for name in each]
     return found
 
 
@@ -155,21 +165,36 @@ def _windows_name(name: str, said: str) -> Selection:
 
 def of_ports_and_names(args: list[str], said: str) -> list[Selection]:
     """`kill-port 3000`, `fkill :3000 node 4121`."""
-    found, is_port = [], said.startswith("kill-port")
+    found, is_port = [], not said.startswith("fkill")
     for word in operands(args, frozenset(("--method", "-t"))):
-        if word.lstrip(":").isdigit():
-            number = int(word.lstrip(":"))
+        value = number(word.lstrip(":"))
+        if value:
             port = is_port or word.startswith(":")
-            found.append(Selection(said, ports=(number,)) if port else Selection(said, pids=(number,)))
+            found.append(Selection(said, ports=(value,)) if port else Selection(said, pids=(value,)))
         else:
             found += exactly([word], said)
     return found
 
 
 # --- words ------------------------------------------------------------------------------------
+def number(text: str) -> int:
+    """A number that a process, a group or a port can have; 0 where it is none."""
+    return int(text) if _DIGITS.fullmatch(text) else 0
+
+
+def numbers(texts: list[str]) -> tuple[int, ...]:
+    """Those of them that are such numbers."""
+    return tuple(each for each in map(number, texts) if each)
+
+
 def readable(words: list[str]) -> str:
     """As a sentence shows them."""
     return " ".join(words).replace(UNKNOWN, "…").replace(VEILED, "…")
+
+
+def is_clear(selection: Selection) -> bool:
+    """Its pattern means here what it means to the system's own expressions."""
+    return _READ_OTHERWISE.search(selection.pattern) is None
 
 
 def is_known(word: str) -> bool:
@@ -192,7 +217,7 @@ def has_letter(args: list[str], letter: str, name: str) -> bool:
     return any(each == name or (each[:1] == "-" and each[1:2] != "-" and letter in each[1:]) for each in args)
 
 
-def _values_of(args: list[str], letter: str, name: str) -> tuple[str, ...]:
+def values_of(args: list[str], letter: str, name: str) -> tuple[str, ...]:
     """What is given for an option: `-P 1`, `-P1`, `--parent 1`, `--parent=1`."""
     found = []
     for at, word in enumerate(args):
@@ -207,5 +232,5 @@ def _values_of(args: list[str], letter: str, name: str) -> tuple[str, ...]:
 
 def _numbers_of(args: list[str], letter: str, name: str) -> tuple[int, ...] | None:
     """The same as numbers; None where one of them is none that anybody can tell."""
-    values = [each for value in _values_of(args, letter, name) for each in value.split(",")]
-    return tuple(map(int, values)) if all(each.isdigit() for each in values) else None
+    values = [each for value in values_of(args, letter, name) for each in value.split(",")]
+    return numbers(values) if all(map(number, values)) else None

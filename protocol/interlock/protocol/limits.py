@@ -86,6 +86,7 @@ POLICIES_MAX = 1_024  # each is an operator's word
 TICKETS_TOLD_MAX = 128  # waiting ones that a new policy's controller is told of at once; status shows all
 BLOCKERS_TOLD_MAX = 16  # that a resource is told of: while there is one it grants nothing, and each end is on record
 COMMANDS_MAX = 16_384  # managed at once: each is a process tree of this machine
+PORTS_OF_A_RANGE_MAX = 1_024  # of lsof: whoever ends what is at more of them is told to say which
 COMMAND_DEPTH_MAX = 32  # shells within shells, and wrappers around wrappers: nobody writes so many
 COMMAND_LOOKED_AT = 256 * 1024  # characters and words, over all levels of one command: then it counts as a build
 BUILD_PATTERNS_MAX = 64  # that one file adds to the build profile

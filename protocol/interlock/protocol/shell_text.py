@@ -7,6 +7,7 @@ what one stands for is unknown, and said to be so. What it cannot read for certa
 """
 
 import re
+from typing import NamedTuple
 
 from interlock.protocol.limits import COMMAND_DEPTH_MAX
 
@@ -26,19 +27,37 @@ class Unreadable(Exception):
     """No shell text that can be read for certain."""
 
 
+class Simple(NamedTuple):
+    """One simple command.
+
+    Args:
+        words: without their quotes, UNKNOWN or VEILED in them; redirections are left out.
+        written: as it stands in the text, redirections and all.
+        inside: commands whose output is part of its words, or that it is redirected from.
+        before: the command whose output it reads through a pipe.
+    """
+
+    words: list[str]
+    written: str
+    inside: "tuple[Simple, ...]"
+    before: "Simple | None"
+
+
 def commands_of(text: str) -> list[list[str]]:
-    """The words of every simple command, also of those that a substitution runs.
+    """The words of every simple command; see `simple_commands`."""
+    return [each.words for each in simple_commands(text)]
+
+
+def simple_commands(text: str) -> list[Simple]:
+    """Every simple command, also those that a substitution runs, which stand before what they are in.
 
     Args:
         text: as `sh -c` takes it.
 
-    Returns:
-        Words without their quotes, UNKNOWN or VEILED in them; redirections are left out.
-
     Raises:
         Unreadable: it is no such text, or nested deeper than COMMAND_DEPTH_MAX.
     """
-    found: list[list[str]] = []
+    found: list[Simple] = []
     _Text(text, 0, found).commands("")
     return found
 
@@ -46,7 +65,7 @@ def commands_of(text: str) -> list[list[str]]:
 class _Text:
     """One text under way. Args: depth: of nesting around it. found: where commands go."""
 
-    def __init__(self, text: str, depth: int, found: list[list[str]]) -> None:
+    def __init__(self, text: str, depth: int, found: list[Simple]) -> None:
         if depth > COMMAND_DEPTH_MAX:
             raise Unreadable
         self._text = text
@@ -58,25 +77,32 @@ class _Text:
     def commands(self, closer: str) -> None:
         """Read commands up to the end, or to the `)` of a substitution. Args: closer: ")" or ""."""
         text, words, opened = self._text, list[str](), 0
+        mark, begun, before = len(self._found), self._at, None
         while self._at < len(text):
+            if not words and mark == len(self._found):
+                begun = self._at
             char = text[self._at]
             if char in " \t":
                 self._at += 1
             elif text.startswith("\\\n", self._at):
                 self._at += 2
             elif char == "\n":
+                self._end(words, closer, mark, begun, before)
                 self._at += 1
-                words = self._end(words, closer)
                 self._here_documents()
+                words, mark, before = [], len(self._found), None
             elif char == "#":
                 end = text.find("\n", self._at)
                 self._at = end if end >= 0 else len(text)
             elif char in ";|" or (char == "&" and not text.startswith("&>", self._at)):
-                self._at += 1
-                words = self._end(words, closer)
+                self._end(words, closer, mark, begun, before)
+                is_pipe = char == "|" and not text.startswith("||", self._at)
+                self._at += 1 if is_pipe or char != "|" else 2
+                words, mark, before = [], len(self._found), self._found[-1] if is_pipe and self._found else None
             elif char in "()":
+                self._end(words, closer, mark, begun, before)
                 self._at += 1
-                words = self._end(words, closer)
+                words, mark = [], len(self._found)
                 if char == ")" and closer and not opened:
                     return
                 opened = opened + 1 if char == "(" else max(0, opened - 1)  # a pattern of `case` only closes
@@ -89,14 +115,15 @@ class _Text:
                     words.append(word)
         if closer or opened or self._awaited:
             raise Unreadable
-        self._end(words, closer)
+        self._end(words, closer, mark, begun, before)
 
-    def _end(self, words: list[str], closer: str) -> list[str]:
+    def _end(self, words: list[str], closer: str, mark: int, begun: int, before: Simple | None) -> None:
+        """Args: mark, begun: how much was found, and how much had been read, when it began."""
         if closer and "case" in words:  # the `)` of its patterns would end the substitution
             raise Unreadable
         if words:
-            self._found.append(words)
-        return []
+            written, inside = self._text[begun : self._at], tuple(self._found[mark:])
+            self._found.append(Simple(words, written, inside, before))
 
     # --- words --------------------------------------------------------------------------------
     def _word(self) -> str:

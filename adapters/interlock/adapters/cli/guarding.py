@@ -29,7 +29,7 @@ def run(words: list[str], options: Options) -> NoReturn:
 
     aims = aims_of(words)
     if aims.unread:
-        why = "nobody can tell what that would end: name the process by its number, kill PID"
+        why = "nobody can tell which process that would end: write its number, its port or its file as it is"
         raise Failure(77, why, "SCOPE_DENIED")
     if aims.selections:
         from interlock.adapters.aimed import Look
@@ -64,7 +64,7 @@ def _refuse_strangers(aimed: list[Aimed]) -> None:
     if not strangers:
         return
     words = strangers[0].words
-    named = ", ".join(f"{each.pid} ({each.program}: {each.whose})" for each in strangers[:SHOWN])
+    named = ", ".join(f"{each.pid} ({each.program}, {each.whose})" for each in strangers[:SHOWN])
     named += f" and {len(strangers) - SHOWN} more" if len(strangers) > SHOWN else ""
     mine = [str(each.pid) for each in aimed if not each.whose]
     own = " ".join(mine[:OWN_SHOWN]) + (" …" if len(mine) > OWN_SHOWN else "")

@@ -40,7 +40,7 @@ def command(
     shown = f"{pid} ({program(seen.command, seen.name)}, started {age} ago)"
     tie = Look(owners, agent).tie(pid, seen.identity.start_ticks)
     if not tie.is_mine:
-        raise Failure(77, f"{shown} is left running, for it is {tie.how}: ask its owner, see bus ps", "SCOPE_DENIED")
+        raise Failure(77, f"{shown} is left running, for it is {tie.how}: see bus ps, bus status", "SCOPE_DENIED")
     for signum, within_s in ((signal.SIGTERM, wait_ms / 1000), *([(signal.SIGKILL, 5.0)] if kill else [])):
         if not send_signal(seen.identity, signum) and fact(pid) is not None:
             raise Failure(77, f"{shown} is left running, for this user may not signal it", "CAPABILITY_DENIED")
