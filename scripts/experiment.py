@@ -26,11 +26,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 8, 64], help="how many at once (2 8 64)")
     parser.add_argument("--rounds", type=int, default=1_000, help="of each series (1000)")
     parser.add_argument("--json", metavar="FILE", help="write the results there")
+    parser.add_argument("--from", dest="source", metavar="FILE", help="results of --json, nothing is run")
     parser.add_argument("--page", action="store_true", help="write docs/experiment.md")
     given = parser.parse_args(arguments)
-    rows = [_series("file", 2, 20, kills=False)]  # the original: twenty rounds of two, and nobody dies
-    for processes in given.processes:
-        rows += [_series(kind, processes, given.rounds) for kind in ("file", "bus")]
+    if given.source:
+        rows = msgspec.json.decode(Path(given.source).read_bytes(), type=list[Row])
+    else:
+        rows = [_series("file", 2, 20, kills=False)]  # the original: twenty rounds of two, and nobody dies
+        for processes in given.processes:
+            rows += [_series(kind, processes, given.rounds) for kind in ("file", "bus")]
     print(table(rows))
     if given.json:
         Path(given.json).write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
