@@ -21,6 +21,13 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "experiment.md"
 
 
+class Results(msgspec.Struct):
+    """Of one run. Args: machine: as it was before."""
+
+    machine: dict[str, str]
+    rows: list[Row]
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/experiment", description="Reservations by a file and by the bus.")
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 8, 64], help="how many at once (2 8 64)")
@@ -30,21 +37,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--page", action="store_true", help="write docs/experiment.md")
     given = parser.parse_args(arguments)
     if given.source:
-        rows = msgspec.json.decode(Path(given.source).read_bytes(), type=list[Row])
+        results = msgspec.json.decode(Path(given.source).read_bytes(), type=Results)
     else:
+        machine = describe(Path(tempfile.gettempdir()))
         rows = [_series("file", 2, 20, kills=False)]  # the original: twenty rounds of two, and nobody dies
         for processes in given.processes:
             rows += [_series(kind, processes, given.rounds) for kind in ("file", "bus")]
-    print(table(rows))
+        results = Results(machine, rows)
+    print(table(results.rows))
     if given.json:
-        Path(given.json).write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
+        Path(given.json).write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
     if given.page:
-        PAGE.write_text(page(rows))
-    return (
-        0
-        if all(row.one_winner == row.matches == row.rounds and not row.stuck for row in rows if row.kind == "bus")
-        else 1
-    )
+        PAGE.write_text(page(results))
+    of_bus = [row for row in results.rows if row.kind == "bus"]
+    return 0 if all(row.one_winner == row.matches == row.rounds and not row.stuck for row in of_bus) else 1
 
 
 def _series(kind: Kind, processes: int, rounds: int, *, kills: bool = True) -> Row:
@@ -70,13 +76,12 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(results: Results) -> str:
     """docs/experiment.md."""
-    here = describe(Path(tempfile.gettempdir()))
-    machine = ", ".join(f"{name} {value}" for name, value in here.items() if value)
+    machine = ", ".join(f"{name} {value}" for name, value in results.machine.items() if value)
     template = Template((ROOT / "scripts" / "experimenting" / "page.template.md").read_text())
     return template.substitute(
-        table=table(rows), machine=f"The machine: {machine}.", kills_every=KILLS_EVERY, stuck_s=f"{STUCK_S:.0f}"
+        table=table(results.rows), machine=f"The machine: {machine}.", kills_every=KILLS_EVERY, stuck_s=f"{STUCK_S:.0f}"
     )
 
 

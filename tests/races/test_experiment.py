@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from scripts.experiment import page
+from scripts.experiment import Results, page
 from scripts.experimenting import rounds
 from scripts.experimenting.rounds import Kind, series
 
@@ -18,7 +18,7 @@ def test_one_wins_each_round_and_what_a_killed_process_had_is_free_again_only_on
     row = series(kind, 3, 8, tmp_path_factory.mktemp("x"))
     assert (row.one_winner, row.no_winner, row.more_winners, row.matches) == (8, 0, 0, 8)
     assert (row.kills, row.stuck, row.freed_ms is None) == (2, stuck, kind == "file")
-    shown = page([row])
+    shown = page(Results({"cores": "2"}, [row]))
     assert f"| {kind} | 3 | 8 | 8 | 0 | 0 | 8 | 2 | {stuck} |" in shown
     assert "$" not in shown
 
