@@ -154,7 +154,7 @@ def test_the_program_that_runs_the_session_is_never_in_the_set(world: World) -> 
         (["printf", "%s", r"C:\x\y"], 0, r"C:\x\y"), (["no-such-program"], 127, ""),
         (["/"], 126, ""), (["sh", "-c", "pkill nobody-has-this-name; true"], 0, ""),
         (["sh", "-c", "pgrep sh >&2; true"], 0, ""), (["pkill", "--help"], None, None),
-        (["sh", "-c", "sleep 900 & P=$!; ps -o rss= -p $P >&2; ss -ltn | grep :1 | head -5; kill $P"], 0, ""),
+        (["sh", "-c", "sleep 900 & P=$!; ps -o rss= -p $P >&2; ss -ltn | grep :1 | head -5 >&2; kill $P"], 0, ""),
         (["bash", "-c", "sleep 900 & kill $(jobs -p)"], 0, ""),
         (["git", "commit", "-m", "kill it", "--dry-run"], None, None),
         (["xargs", "kill"], 77, ""), (["sh", "-c", "pkill '"], 77, ""), ([], 64, ""),

@@ -18,6 +18,7 @@ ASKS = {
     "receipt": "1", "backup": "copy.db", "recover": "machine/x",
     "policy": "", "grant": "1", "coordinate": '{"operation":"status"}', "ps": "",
     "lease": "acquire src", "leases": "", "map": "", "watch": "", "stats": "",
+    "guard": "kill 999999999", "stop-process": "999999999", "outcome": "machine/x",
 }  # fmt: skip
 ASKS_NOBODY = {"hooks", "completion", "errors", "help", "init", "brief", "config", "token"}
 SAYS_SOMETHING_ELSE = {

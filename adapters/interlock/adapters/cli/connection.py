@@ -34,6 +34,10 @@ class SocketRefused(Failure):
     """This program may not use Unix sockets, or not that one: it is in a sandbox."""
 
 
+class NoSupervisor(Failure):
+    """None runs, and none was to be started."""
+
+
 class Lost(Exception):
     """The other end closed the connection, or broke off."""
 
@@ -251,7 +255,7 @@ class Connection:
             if shows_no_socket(self.root):
                 return self._relay()
             if not start:
-                raise Failure(69, f"no supervisor runs for {self.root}: bus up") from None
+                raise NoSupervisor(69, f"no supervisor runs for {self.root}: bus up") from None
         from interlock.adapters.cli.starting import autostart
 
         autostart(self.home)

@@ -26,7 +26,7 @@ MEANINGS = {
     "watch": "130 Ctrl-C",
     "stats": "0",
     "ps": "0; with --stop 0 its tree is gone, 75 not yet, 77 it is not yours, or not under way",
-    "guard": "the command's own code; 77 it was not executed, 126 it cannot be, 127 it is not found",
+    "guard": "the command's own code; 77 or 69 it was not executed, 126 it cannot be, 127 it is not found",
     "stop-process": "0 it has ended, 75 not yet, 77 it is not shown to be yours, or not there, and nothing was done",
     "policy": "0, 75 it is at another epoch, or the controller is not here, 77 no authority",
     "grant": "0 granted, 75 it is in use, or the policy is another, 77 not its controller, or the ticket has ended",

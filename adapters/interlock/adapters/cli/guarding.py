@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def run(words: list[str], options: Options) -> NoReturn:
-    """Execute the command in our place. Raises Failure: 77 it is refused; 126, 127 it cannot be executed; 64."""
+    """Execute the command in our place.
+
+    Raises:
+        Failure: 77 it is refused; 69 a bus is there that does not answer; 126, 127 it cannot be executed; 64.
+    """
     if words[:1] == ["--"]:
         words = words[1:]
     if not words:
@@ -43,7 +47,7 @@ def owners_known(options: Options) -> tuple[list[Owned], str]:
     """Whose processes are, and who asks, as a bus that runs says it; without one nobody is known. Raises Failure."""
     import msgspec
 
-    from interlock.adapters.cli.connection import Connection
+    from interlock.adapters.cli.connection import Connection, NoSupervisor
     from interlock.protocol.gate_questions import Owned
 
     connection = Connection(options, notices=False)
@@ -51,9 +55,7 @@ def owners_known(options: Options) -> tuple[list[Owned], str]:
         connection.open(start=False)
         body = connection.ask("supervisor", body={"type": "OWNERS"})["body"]
         return msgspec.convert(body.get("owners", []), list[Owned]), str(connection.welcome.get("agent", ""))
-    except Failure as failure:
-        if failure.exit_code != 69:
-            raise
+    except NoSupervisor:
         return [], ""
     finally:
         connection.close()
