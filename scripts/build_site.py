@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 STAGE = ROOT / ".site"
 SITE = ROOT / "site"
-TOP = ("index", "performance")  # pages of no section
+TOP = ("index", "performance", "experiment")  # pages of no section
 # The order of the site. A folder's pages that are not named here follow in the order of their file names.
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Guide": (
