@@ -64,12 +64,16 @@ class Tree:
         assert tree.ends[at] == end
         del tree.ends[at]
         for above, letter in zip(reversed(passed), reversed(way), strict=True):
-            if tree.ends or tree.names or tree.segments or tree.deep:
+            if not tree.is_empty():
                 return
             above._cut(letter)
             tree = above
 
     # --- reading --------------------------------------------------------------------------------
+    def is_empty(self) -> bool:
+        """Nothing is claimed in it."""
+        return not (self.ends or self.names or self.segments or self.deep)
+
     def meeting(self, way: Way, before: int = 0) -> Iterator[End]:
         """Whoever has a path in common with that pattern, in no order, some of them several times.
 

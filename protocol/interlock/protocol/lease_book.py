@@ -71,7 +71,7 @@ class LeaseBook:
 
         Args: shared: those that share, too. before: only those of an earlier arrival; 0: all.
         """
-        trees = (self._exclusive, self._shared) if shared else (self._exclusive,)
+        trees = [tree for tree in (self._exclusive, *((self._shared,) if shared else ())) if not tree.is_empty()]
         for claim in claims:
             for way, tree in product(claim_ways(claim), trees):
                 for end in tree.meeting(way, before):
