@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.protocol.profiles import DAEMONS, recognise
-from interlock.protocol.shell_text import Unreadable, commands_of
+from interlock.protocol.shell_text import Unreadable, simple_commands
 
 BUILDS = [  # each as words, split at blanks
     "xcodebuild -scheme App", "make", "gmake -j8", "cmake --build build", "ninja", "gradle build", "gradlew test",
@@ -123,7 +123,12 @@ def test_a_shell_s_text_that_builds_nothing_is_let_by(text: str) -> None:
 
 def test_a_shell_s_text_is_its_simple_commands_each_with_its_words() -> None:
     text = "cd 'a b' && A=1 ./x -n >log 2>&1; echo `go env` # done"
-    assert commands_of(text) == [["cd", "a b"], ["A=1", "./x", "-n"], ["go", "env"], ["echo", "\0"]]
+    assert [each.words for each in simple_commands(text)] == [
+        ["cd", "a b"],
+        ["A=1", "./x", "-n"],
+        ["go", "env"],
+        ["echo", "\0"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +213,7 @@ def test_a_build_put_before_or_behind_any_text_is_never_missed(text: str) -> Non
     """Whatever stands there: it is closed, or it cannot be read, or the build behind it is seen."""
     assert recognise(["sh", "-c", f"make;{text}"])
     try:
-        commands_of(text + "\n\n")
+        simple_commands(text + "\n\n")
     except Unreadable:
         return
     assert recognise(["sh", "-c", f"{text}\n\nmake"])

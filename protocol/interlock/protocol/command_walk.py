@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from interlock.protocol.limits import COMMAND_DEPTH_MAX, COMMAND_LOOKED_AT
-from interlock.protocol.shell_text import UNKNOWN, VEILED, Unreadable, commands_of
+from interlock.protocol.shell_text import UNKNOWN, VEILED, Simple, Unreadable, simple_commands
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash", "ksh", "mksh", "rbash", "fish"))
 _SHELLS_VALUED = frozenset(("-o", "-O", "+o", "+O", "--rcfile", "--init-file"))
@@ -53,7 +53,7 @@ _FLAGS = frozenset(  # long options that take none; another one may, and then bo
      "--posix", "--recursive", "--silent", "--workspaces", "--if-present", "--yes", "--no", "--bun")
 )  # fmt: skip
 _QUERIES = frozenset(("--version", "--help"))
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=", re.ASCII)
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 _OF_WINDOWS = re.compile(r"(.+)\.(?:exe|cmd|bat)", re.IGNORECASE | re.DOTALL)
 
 
@@ -84,7 +84,7 @@ class CommandWalk:
         """Whether these words run what is looked for. All branching on programs. Raises Unreadable."""
         if depth > COMMAND_DEPTH_MAX:
             raise Unreadable
-        behind = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
+        behind = next((at for at, word in enumerate(words) if not ASSIGNMENT.match(word)), len(words))
         self.pay(behind + 1)
         words = words[behind:]
         if not words:
@@ -109,8 +109,8 @@ class CommandWalk:
         if name == "command" and args and re.fullmatch(r"-[pvV]*[vV][pvV]*", args[0]):
             return False  # it only says where that is
         if name == "env" and (split := _split_string(args)) is not None:
-            inner = self._commands(split[0])
-            return len(inner) != 1 or self.reaches([*inner[0], *split[1]], depth + 1)
+            inner = self.read(split[0])
+            return len(inner) != 1 or self.reaches([*inner[0].words, *split[1]], depth + 1)
         valued, before = _WRAPPERS[name]
         for rest in behind_options(args, frozenset(valued.split())):
             self.pay(len(rest))
@@ -178,13 +178,14 @@ class CommandWalk:
     # --- straight helpers ---------------------------------------------------------------------
     def text(self, text: str, depth: int) -> bool:
         """Whether a shell text reaches it. Raises Unreadable."""
-        return any(self.reaches(words, depth + 1) for words in self._commands(text))
+        return any(self.reaches(each.words, depth + 1) for each in self.read(text))
 
-    def _commands(self, text: str) -> list[list[str]]:
+    def read(self, text: str) -> list[Simple]:
+        """The commands of a shell text. Raises Unreadable."""
         if UNKNOWN in text or VEILED in text:  # whatever is put in may hold commands
             raise Unreadable
         self.pay(len(text))
-        return commands_of(text)
+        return simple_commands(text)
 
     def pay(self, cost: int) -> None:
         """For looking at so much. Raises Unreadable where too much has been looked at."""

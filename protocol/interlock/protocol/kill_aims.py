@@ -35,7 +35,7 @@ from interlock.protocol.kill_programs import (
     values_of,
 )
 from interlock.protocol.kill_sources import Sources
-from interlock.protocol.shell_text import UNKNOWN, VEILED, Simple, Unreadable, simple_commands
+from interlock.protocol.shell_text import UNKNOWN, VEILED, Simple, Unreadable
 
 
 class Aims(msgspec.Struct, frozen=True):
@@ -97,15 +97,12 @@ class _Walk(CommandWalk):
 
     def text(self, text: str, depth: int) -> bool:
         """Each command of a shell text, with what it is fed."""
-        if UNKNOWN in text or VEILED in text:
-            raise Unreadable
-        self.pay(len(text))
-        commands = simple_commands(text)
+        commands = self.read(text)
         around = self._sources, self._simple, self._from_a_pipe
         self._sources = Sources(commands)
         for self._simple in commands:
             self._from_a_pipe = False
-            self.reaches(list(self._simple.words), depth + 1)
+            self.reaches(self._simple.words, depth + 1)
         self._sources, self._simple, self._from_a_pipe = around
         return False
 

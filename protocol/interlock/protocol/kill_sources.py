@@ -12,7 +12,7 @@ taken to let everything through.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from interlock.protocol.command_walk import CommandWalk
+from interlock.protocol.command_walk import ASSIGNMENT, CommandWalk
 from interlock.protocol.kill_programs import (
     Selection,
     exactly,
@@ -32,14 +32,12 @@ from interlock.protocol.kill_programs import (
 from interlock.protocol.shell_text import Simple, Unreadable
 
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])")
-_ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=", re.ASCII)
 _READ_FILE = re.compile(r"\$\(\s*<\s*([^\s()<>|;&]+)\s*\)")
 _PORT = re.compile(r":([0-9]{1,5})(?![0-9])")
 _PLAIN = re.compile(r"[\w ./:@%+,=-]+")
 _AWK = re.compile(r"\s*/((?:[^/\\]|\\.)+)/\s*(?:\{.*\})?\s*", re.DOTALL)
 _NOT_NAMED = frozenset("!$?#-")  # `$!` is one's own child, `$$` the shell itself
 _GOES_ELSEWHERE = frozenset(("cd", "pushd", "popd", "chdir"))
-_COMMAND_LINES = re.compile(r"(?:^|[,=])(?:args|cmd|command)\b|^-?[a-zA-Z]*[fuF][a-zA-Z]*$")
 
 
 class Sources:
@@ -47,7 +45,7 @@ class Sources:
 
     def __init__(self, commands: Sequence[Simple]) -> None:
         self._commands = commands
-        self._moves = any(words and words[0] in _GOES_ELSEWHERE for words in (each.words for each in commands))
+        self._moves = any(each.words[0] in _GOES_ELSEWHERE for each in commands)
 
     def of(self, simple: Simple, *, from_a_pipe: bool) -> list[Selection] | None:
         """What a command that ends processes is given by substitutions, by variables, or by a pipe."""
@@ -77,7 +75,7 @@ class Sources:
         """What a variable of this text may hold; nothing of one that comes from outside."""
         for simple in self._commands:
             words = simple.words
-            values = [word.partition("=")[2] for word in words if _ASSIGNED.match(word) and _name(word) == name]
+            values = [word.partition("=")[2] for word in words if _name(word) == name]
             if words[:2] == ["for", name]:
                 values = words[3:]
             if values:
@@ -183,7 +181,7 @@ def _outside(simple: Simple) -> str:
 
 
 def _name(word: str) -> str:
-    found = _ASSIGNED.match(word)
+    found = ASSIGNMENT.match(word)
     return found[1] if found is not None else ""
 
 

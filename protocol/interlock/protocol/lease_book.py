@@ -3,6 +3,7 @@
 It changes; who needs leases that never do has `Leases`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
@@ -30,8 +31,8 @@ class LeaseBook:
     def __init__(self) -> None:
         self.by_id: dict[str, Kept] = {}
         self.next_arrival = 1
-        self._of_agent: dict[str, Row[tuple[int, str]]] = {}
-        self._noted: dict[str, Row[tuple[int, str]]] = {}  # of each boot
+        self._of_agent: defaultdict[str, Row[tuple[int, str]]] = defaultdict(Row)
+        self._noted: defaultdict[str, Row[tuple[int, str]]] = defaultdict(Row)  # of each boot
         self._exclusive, self._shared = Tree(), Tree()  # apart: of a thousand that share a path none is in the way
 
     def write(self, id_: str, kept: Kept | None) -> Kept | None:
@@ -53,12 +54,12 @@ class LeaseBook:
         if before is None or before.lease.agent != kept.lease.agent:
             if before is not None:
                 self._leave(before)
-            _row(self._of_agent, kept.lease.agent).add((kept.arrival, id_))
+            self._of_agent[kept.lease.agent].add((kept.arrival, id_))
         if before is None or before.noted != kept.noted:
             if before is not None:
                 self._forget(id_, before.noted)
             if kept.noted is not None:
-                _row(self._noted, kept.noted.boot).add((kept.noted.mono_ms, id_))
+                self._noted[kept.noted.boot].add((kept.noted.mono_ms, id_))
         self.by_id[id_] = kept
         return before
 
@@ -112,23 +113,17 @@ class LeaseBook:
 
     def _leave(self, kept: Kept) -> None:
         """Its agent has it no more."""
-        agent = kept.lease.agent
-        self._of_agent[agent].remove((kept.arrival, kept.lease.id))
-        if not self._of_agent[agent]:
-            del self._of_agent[agent]
+        _take_out(self._of_agent, kept.lease.agent, (kept.arrival, kept.lease.id))
 
     def _forget(self, id_: str, noted: Deadline | None) -> None:
         if noted is not None:
-            self._noted[noted.boot].remove((noted.mono_ms, id_))
-            if not self._noted[noted.boot]:
-                del self._noted[noted.boot]
+            _take_out(self._noted, noted.boot, (noted.mono_ms, id_))
 
 
-def _row(rows: dict[str, Row[tuple[int, str]]], key: str) -> Row[tuple[int, str]]:
-    row = rows.get(key)
-    if row is None:
-        row = rows[key] = Row()
-    return row
+def _take_out(rows: dict[str, Row[tuple[int, str]]], key: str, place: tuple[int, str]) -> None:
+    rows[key].remove(place)
+    if not rows[key]:
+        del rows[key]
 
 
 def _ends(kept: Kept) -> Iterable[tuple[Way, End]]:

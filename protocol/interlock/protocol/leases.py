@@ -123,12 +123,9 @@ class Leases:
     # --- straight helpers -----------------------------------------------------------------------
     def _changed(self, id_: str, kept: Kept | None, next_arrival: int) -> "Leases":
         """The ones that differ from these so; the book says them from now on."""
-        book = self._book
         new = Leases.__new__(Leases)
-        new._book, new._nearer = book, None
-        before = book.write(id_, kept)
-        self._nearer, self._difference = new, (id_, before, book.next_arrival)
-        book.next_arrival = next_arrival
+        new._book, new._nearer, new._difference = self._book, self, (id_, kept, next_arrival)
+        new._step_in(self)
         return new
 
     def _open(self) -> LeaseBook:

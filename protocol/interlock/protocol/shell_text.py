@@ -43,11 +43,6 @@ class Simple(NamedTuple):
     before: "Simple | None"
 
 
-def commands_of(text: str) -> list[list[str]]:
-    """The words of every simple command; see `simple_commands`."""
-    return [each.words for each in simple_commands(text)]
-
-
 def simple_commands(text: str) -> list[Simple]:
     """Every simple command, also those that a substitution runs, which stand before what they are in.
 
