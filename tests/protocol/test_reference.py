@@ -275,28 +275,21 @@ def test_a_refused_cancel_is_an_answer_to_a_poll_and_the_next_one_comes_in_its_t
     both.both_agree()
 
 
-def test_a_unit_that_is_not_to_be_any_more_is_handed_over_as_one_that_is() -> None:
+@pytest.mark.parametrize(
+    ("declared", "then", "given"), [(2, 1, 0), (3, 2, 1)], ids=["not to be any more", "still to be"]
+)
+def test_of_a_pool_that_is_to_change_that_very_unit_is_handed_over_or_one_that_will_be(
+    declared: int, then: int, given: int
+) -> None:
     both = ChangingAgainstReference()
-    both.declare(2)
+    both.declare(declared)
     both.request("ann", None)
     both.request("bob", None)
-    both.declare(1)
+    both.declare(then)
     both.release("ann")
     both.handover("bob", "cyd")
     both.both_agree()
-    assert both.reference.owner("cyd") is both.reference.owners[0]
-
-
-def test_a_unit_that_is_still_to_be_is_the_one_that_is_handed_over() -> None:
-    both = ChangingAgainstReference()
-    both.declare(3)
-    both.request("ann", None)
-    both.request("bob", None)
-    both.declare(2)
-    both.release("ann")
-    both.handover("bob", "cyd")
-    both.both_agree()
-    assert both.reference.owner("cyd") is both.reference.owners[1]
+    assert both.reference.owner("cyd") is both.reference.owners[given]
 
 
 # --- the second opinion is a real one -----------------------------------------------------------
