@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 from scripts.benching.own_bus import OwnBus
+from scripts.experimenting.contender import RESOURCE
 
 from interlock.client import BlockingBus
 
 ROOT = Path(__file__).parents[2]
 Kind = Literal["file", "bus"]
-RESOURCE = "machine/experiment"
 STUCK_S = 1.0  # after a death somebody else has it by then, or the round is stuck
 KILLS_EVERY = 20  # rounds
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.adapters.shared_bus import shared_bus
-from tests.end_to_end.playground import PYTHON, Bus, ends, free_port
+from tests.end_to_end.playground import PYTHON, Bus, alive, ends, free_port
 
 NAME = "nappingalot"  # a program that nobody else runs
 LISTENS = (
@@ -51,10 +51,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(bus, folder, pid, port)
         theirs.kill()
         theirs.end()
-
-
-def lives(pid: int) -> bool:
-    return subprocess.run(["kill", "-0", str(pid)], check=False, capture_output=True).returncode == 0
 
 
 def keeper_of(world: World, agent: str) -> int:
@@ -102,7 +98,7 @@ def test_no_strangers_process_ever_dies(world: World, text: str) -> None:
     done = world.bus("guard", "--", "sh", "-c", line, cwd=world.folder, agent="ann")
     assert done.code == 77, done
     assert ("SCOPE_DENIED" in done.err, done.out) == (True, "")
-    assert lives(world.theirs)
+    assert alive(world.theirs)
     assert "of bob" in done.err or "nobody can tell which process" in done.err
 
 
@@ -112,7 +108,7 @@ def test_no_strangers_process_ever_dies(world: World, text: str) -> None:
 def test_nor_where_no_shell_is_between(world: World, words: list[str]) -> None:
     words = [word.format(port=world.port, pid=world.theirs) for word in words]
     done = world.bus("guard", *words, cwd=world.folder, agent="ann")
-    assert (done.code, lives(world.theirs)) == (77, True)
+    assert (done.code, alive(world.theirs)) == (77, True)
 
 
 def test_what_is_ones_own_is_named_and_ends(world: World) -> None:
@@ -122,11 +118,11 @@ def test_what_is_ones_own_is_named_and_ends(world: World) -> None:
     )  # fmt: skip
     pid = int(mine.out.until("\n"))
     done = world.bus("guard", "--", "pkill", NAME, cwd=world.folder, agent="ann")
-    assert (done.code, f"kill {pid}" in done.err, lives(pid), lives(world.theirs)) == (77, True, True, True)
+    assert (done.code, f"kill {pid}" in done.err, alive(pid), alive(world.theirs)) == (77, True, True, True)
     assert world.bus.start("guard", "--", "sh", "-c", f"kill {pid}", cwd=world.folder, agent="ann").end().code == 0
     assert mine.end().code == 128 + 15
     assert ends(pid)
-    assert lives(world.theirs)
+    assert alive(world.theirs)
 
 
 def test_a_child_of_the_very_shell_needs_no_bus(world: World, tmp_path: Path) -> None:
@@ -207,7 +203,7 @@ def test_a_process_of_ones_own_is_stopped_and_the_connection_is_said(world: Worl
     pid = int(running.out.until("\n"))
     words = ("stop-process", str(pid), "--wait", "300ms")
     done = world.bus(*words, agent="ann")
-    assert (done.code, "has not ended within 300ms" in done.err, lives(pid)) == (75, True, True)
+    assert (done.code, "has not ended within 300ms" in done.err, alive(pid)) == (75, True, True)
     done = world.bus("--json", *words, "--kill", agent="ann")
     assert (done.code, done.json["stopped"], done.json["signal"]) == (0, pid, "SIGKILL")
     assert "(sh) of ann" in done.json["connection"]
@@ -219,10 +215,10 @@ def test_a_process_of_ones_own_is_stopped_and_the_connection_is_said(world: Worl
 def test_any_other_is_left_running_and_it_is_said_whose_it_is(world: World) -> None:
     done = world.bus("stop-process", str(world.theirs), agent="ann")
     assert (done.code, "is left running" in done.err, "of bob" in done.err) == (77, True, True)
-    assert lives(world.theirs)
+    assert alive(world.theirs)
     supervisor = world.bus.supervisor()
     done = world.bus("stop-process", str(supervisor), "--kill", agent="ann")
-    assert (done.code, "nobody's that the bus knows" in done.err, lives(supervisor)) == (77, True, True)
+    assert (done.code, "nobody's that the bus knows" in done.err, alive(supervisor)) == (77, True, True)
     assert "hangs from" in world.bus("stop-process", str(keeper_of(world, "bob")), agent="bob").err
     assert world.bus("stop-process", "0", agent="ann").code == 77
     assert world.bus("stop-process", "node", agent="ann").code == 64

@@ -7,15 +7,13 @@ Whatever is not shown to be the asker's is not: a name, a port or a mark in the 
 """
 
 import os
-import pwd
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from interlock.adapters import process_table
-from interlock.adapters.listeners import listeners
-from interlock.adapters.process import ancestors
+from interlock.adapters.listeners import listeners, user_name
+from interlock.adapters.process import Fact, ancestors, fact
 from interlock.adapters.small_files import read_regular
 from interlock.protocol.gate_questions import Owned
 from interlock.protocol.kill_aims import Aims
@@ -51,16 +49,6 @@ class Tie(NamedTuple):
     how: str
 
 
-class _Seen(NamedTuple):
-    pid: int
-    row: process_table.Row
-    command: Sequence[str]
-
-    def names(self) -> set[str]:
-        """What programs that look for names may know it by."""
-        return {self.row.name, os.path.basename(self.command[0])} if self.command else {self.row.name}
-
-
 class Look:
     """One look at the processes that there are.
 
@@ -83,38 +71,37 @@ class Look:
 
     def aimed(self, aims: Aims) -> list[Aimed]:
         """What a command would end, by pid; without us, who become that command."""
-        found, all_ = dict[int, Aimed](), list(_look(everybody=self._everybody))
+        found, all_ = dict[int, Aimed](), _look(everybody=self._everybody)
         for selection in aims.selections:
             for seen in _selected(selection, all_):
                 if seen.pid != self._us and seen.pid not in found:
-                    program = process_table.program(seen.command, seen.row.name)
-                    tie = self.tie(seen.pid, seen.row.start_ticks)
+                    program = process_table.program(seen.command, seen.name)
+                    tie = self.tie(seen)
                     found[seen.pid] = Aimed(seen.pid, program, "" if tie.is_mine else tie.how, selection.words)
         return [found[pid] for pid in sorted(found)]
 
-    def tie(self, pid: int, start_ticks: int) -> Tie:
+    def tie(self, process: Fact) -> Tie:
         """How that very process is connected with whoever asks; what is not shown to be theirs is not."""
-        if pid in self._above or pid == self._us:
+        if process.pid in self._above or process.pid == self._us:
             return Tie(False, "what you run in yourself")
-        line = [(pid, start_ticks), *((each.pid, each.identity.start_ticks) for each in ancestors(pid))]
-        for number, (above, ticks) in enumerate(line):
-            owned = [each for each in self._owners.get(above, ()) if each.process.start_ticks == ticks]
+        for above in (process, *ancestors(process.pid)):
+            owned = [each for each in self._owners.get(above.pid, ()) if each.process == above.identity]
             mine = [each for each in owned if each.agent == self._agent and not each.by_bus]
-            if mine and number:
-                return Tie(True, f"below {mine[0].what}")
-            if mine:
+            if mine and above is process:
                 return Tie(False, f"what all of {mine[0].what} hangs from, see bus ps --stop")
+            if mine:
+                return Tie(True, f"below {mine[0].what}")
             if owned:
                 return Tie(False, owned[0].what)
-            if above in self._askers:
+            if above.pid in self._askers:
                 return Tie(True, "a child of the very shell that asks")
         return Tie(False, "nobody's that the bus knows")
 
 
 # --- which ------------------------------------------------------------------------------------
-def _selected(selection: Selection, all_: list[_Seen]) -> Iterator[_Seen]:
+def _selected(selection: Selection, all_: list[Fact]) -> Iterator[Fact]:
     if selection.is_precise():
-        pids = {_process_of(each) for each in (*selection.pids, *_pids_in(selection.pid_files))}
+        pids = {process_table.process_of(each) for each in (*selection.pids, *_pids_in(selection.pid_files))}
         yield from (each for each in all_ if each.pid in pids or _group(each.pid) in selection.groups)
         return
     pattern = _Pattern(selection)
@@ -124,8 +111,8 @@ def _selected(selection: Selection, all_: list[_Seen]) -> Iterator[_Seen]:
         if (
             pattern.fits(seen)
             and (ports is None or seen.pid in ports)
-            and (not paths or not paths.isdisjoint(_open_files(seen.pid)))
-            and (not selection.parents or seen.row.parent_pid in selection.parents)
+            and (not paths or not paths.isdisjoint(process_table.open_files(seen.pid)))
+            and (not selection.parents or seen.parent_pid in selection.parents)
         ):
             yield seen
 
@@ -141,29 +128,29 @@ class _Pattern:
         except re.error:
             self._pattern = None
 
-    def fits(self, seen: _Seen) -> bool:
+    def fits(self, seen: Fact) -> bool:
         if self._pattern is None:
             return True
-        texts = {" ".join(seen.command) or seen.row.name} if self._of.whole else seen.names()
-        texts |= {*seen.names(), str(seen.pid), str(seen.row.parent_pid), _user(seen.pid)} if self._of.listed else set()
+        texts = {" ".join(seen.command) or seen.name} if self._of.whole else _names(seen)
+        texts |= {*_names(seen), str(seen.pid), str(seen.parent_pid), _user(seen.pid)} if self._of.listed else set()
         if not self._of.exact:
             return any(self._pattern.search(each) for each in texts)
         return any(self._pattern.fullmatch(each) for each in texts) or self._is_cut_off(seen)
 
-    def _is_cut_off(self, seen: _Seen) -> bool:
+    def _is_cut_off(self, seen: Fact) -> bool:
         """Its name is as long as the kernel keeps any, and what is wanted begins with it."""
         plain = re.sub(r"\\(.)", r"\1", self._of.pattern)
-        return len(seen.row.name) == NAME_CHARACTERS and plain.startswith(seen.row.name)
+        return len(seen.name) == NAME_CHARACTERS and plain.startswith(seen.name)
 
 
-def _look(*, everybody: bool) -> Iterator[_Seen]:
-    for pid in process_table.all_pids() if everybody else process_table.own_pids():
-        try:
-            row = process_table.row(pid)
-            if row is not None and not row.dead:
-                yield _Seen(pid, row, process_table.command(pid))
-        except OSError:
-            continue
+def _look(*, everybody: bool) -> list[Fact]:
+    pids = process_table.all_pids() if everybody else process_table.own_pids()
+    return [seen for pid in pids if (seen := fact(pid)) is not None]
+
+
+def _names(seen: Fact) -> set[str]:
+    """What programs that look for names may know it by."""
+    return {seen.name, os.path.basename(seen.command[0])} if seen.command else {seen.name}
 
 
 def _at_ports(ports: tuple[int, ...]) -> set[int]:
@@ -181,8 +168,8 @@ def _at_ports(ports: tuple[int, ...]) -> set[int]:
 
 def _user(pid: int) -> str:
     try:
-        return pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name
-    except (OSError, KeyError):
+        return user_name(os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
         return ""
 
 
@@ -201,31 +188,3 @@ def _pids_in(files: Iterable[str]) -> Iterator[int]:
         except OSError:
             continue
         yield from (int(found) for found in re.findall(rb"(?<![0-9])[0-9]{1,10}(?![0-9])", text))
-
-
-def _process_of(pid: int) -> int:
-    """A thread's number means its process."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            found = re.search(r"^Tgid:\s*([0-9]+)$", file.read(), re.MULTILINE)
-    except OSError:
-        return pid
-    return int(found[1]) if found is not None else pid
-
-
-def _open_files(pid: int) -> set[str]:
-    """What a process has open, where it is, and what it executes; as far as that can be seen."""
-    if sys.platform != "linux":
-        return process_table.open_files(pid)
-    found, folder = set[str](), f"/proc/{pid}"
-    try:
-        links = [f"{folder}/cwd", f"{folder}/exe", f"{folder}/root"]
-        links += [f"{folder}/fd/{name}" for name in os.listdir(f"{folder}/fd")]
-    except OSError:
-        return found
-    for link in links:
-        try:
-            found.add(os.readlink(link))
-        except OSError:
-            continue
-    return found

@@ -1,6 +1,6 @@
-"""The commit that a worktree is at, as git itself says it; of a worktree that somebody already runs commands in."""
+"""The commit that a worktree is at, as git itself says it."""
 
-import subprocess
+from interlock.adapters.territory.git_calls import GitFailed, run
 
 GIT_S = 5.0
 
@@ -8,10 +8,6 @@ GIT_S = 5.0
 def short_head(worktree: str) -> str:
     """HEAD, short; "" where there is none. Takes no lock of git's."""
     try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "-C", worktree, "rev-parse", "--short=12", "HEAD"],
-            capture_output=True, timeout=GIT_S, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+        return run(["rev-parse", "--short=12", "HEAD"], worktree, timeout_s=GIT_S).decode("ascii", "replace").strip()
+    except GitFailed:
         return ""
-    return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""

@@ -129,14 +129,15 @@ def _holders(inodes: set[int]) -> dict[int, Fact]:
 
 
 def _describe(found: ListeningSocket, holder: Fact | None) -> Listener:
-    user = _user(found.uid)
+    user = user_name(found.uid)
     if holder is None:
         return Listener(found.port, found.address, None, "", None, user)
     command = (" ".join(holder.command) or holder.name)[:COMMAND_CHARS_MAX]
     return Listener(found.port, found.address, holder.pid, command, _since_ms(holder.identity.start_ticks), user)
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """Of a user's number; the number where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

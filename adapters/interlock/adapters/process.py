@@ -104,6 +104,18 @@ async def wait_gone(identity: Identity) -> None:
             os.close(fd)
 
 
+def gone_within(identity: Identity, within_s: float) -> bool:
+    """Wait so long for its end, in code without a loop; whether it has come."""
+
+    async def wait() -> bool:
+        with anyio.move_on_after(within_s):
+            await wait_gone(identity)
+            return True
+        return False
+
+    return anyio.run(wait)
+
+
 def send_signal(identity: Identity, signum: int) -> bool:
     """Signal this process and no other.
 

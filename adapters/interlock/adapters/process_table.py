@@ -181,12 +181,38 @@ def launches(pid: int) -> list[str]:
 
 
 def open_files(pid: int) -> set[str]:
-    """Paths that a process has open, its folder and its program, where there is no /proc."""
+    """Paths that a process has open, its folder and its program; as far as that can be seen."""
+    if sys.platform == "linux":
+        return _open_here(pid)
     try:
         process = _psutil().Process(pid)
         return {process.cwd(), process.exe(), *(each.path for each in process.open_files())}
     except (_psutil().Error, OSError):
         return set()
+
+
+def process_of(thread: int) -> int:
+    """The process that a thread's number means; any other number as it is."""
+    try:
+        with open(f"/proc/{thread}/status", encoding="ascii", errors="replace") as file:
+            groups = [int(line.split()[1]) for line in file if line.startswith("Tgid:")]
+    except OSError:
+        return thread
+    return groups[0] if groups else thread
+
+
+def _open_here(pid: int) -> set[str]:
+    found, folder = set[str](), f"/proc/{pid}"
+    try:
+        names = ["cwd", "exe", "root", *(f"fd/{fd}" for fd in os.listdir(f"{folder}/fd"))]
+    except OSError:
+        return found
+    for name in names:
+        try:
+            found.add(os.readlink(f"{folder}/{name}"))
+        except OSError:
+            continue
+    return found
 
 
 def _psutil() -> Any:

@@ -15,7 +15,12 @@ SILENT_S = 40.0  # a disk that takes longer for one piece is given up by the sup
 def ask_bus(kind: str, *, notices: bool = True, **fields: Any) -> Frame:
     """Ask the bus itself, and return the body of its answer. Raises Failure for a refusal."""
     with Connection(Given.options, notices=notices) as connection:
-        return body_of(connection.ask("supervisor", body={"type": kind, **fields}))
+        return ask_supervisor(connection, {"type": kind, **fields})
+
+
+def ask_supervisor(connection: Connection, question: dict[str, Any]) -> Frame:
+    """The body of the bus's answer, where one connection asks several things. Raises Failure for a refusal."""
+    return body_of(connection.ask("supervisor", body=question))
 
 
 def ask_at_length(connection: Connection, kind: str) -> Frame:

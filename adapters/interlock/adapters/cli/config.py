@@ -177,6 +177,7 @@ def _trust(path: str) -> int:
     from interlock.adapters.paths import BadHome, find_home
     from interlock.adapters.trust import LocalRepositories
     from interlock.coordinator.repositories import FILE, Trusted, digest, read
+    from interlock.protocol.names import short_name
     from interlock.protocol.visible import visible
 
     file, place = file_of(path or os.getcwd())
@@ -199,13 +200,14 @@ def _trust(path: str) -> int:
         raise Failure(78, f"{visible(file)} is not there: bus init writes a first one") from None
     found = read(data, file, place.id, here.own)
     resources = by_short_name(found)
-    states = {key.rpartition("/")[2]: path for key, path in found.state_files.items()}
+    territory = lines_of_territory(found.territory)
+    states = {short_name(key): path for key, path in found.state_files.items()}
     known = here.trusted_here()
     if known is None or known.sha256 != digest(data) or known.file != file:
         say = say_err if Given.options.json else say_out
         shown = [f"  {line}" for name, each in resources.items() for line in lines_of(name, each, states.get(name, ""))]
         shown += [f"  builds, as the gate sees it: {visible(' '.join(words))}" for words in found.builds]
-        shown += [f"  {line}" for line in lines_of_territory(found.territory)]
+        shown += [f"  {line}" for line in territory]
         _show_and_ask(
             [
                 f"{visible(file)} declares for the repository {visible(place.common)}:",
@@ -224,7 +226,7 @@ def _trust(path: str) -> int:
     if Given.options.json:
         say_json({"trusted": file, "sha256": digest(data), "id": place.id, "resources": list(resources)})
     else:
-        declared = [*resources, *(["its territory"] if lines_of_territory(found.territory) else [])]
+        declared = [*resources, *(["its territory"] if territory else [])]
         say_out(f"TRUSTED {visible(file)}: {', '.join(declared) or 'it declares nothing'}")
     return 0
 

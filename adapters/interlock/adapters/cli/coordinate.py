@@ -18,7 +18,7 @@ def command(
     ),
 ) -> int:
     """Set a controller, request, grant, cancel, release, ask for the status: JSON in, one line of JSON out."""
-    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.asking import ask_supervisor
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.output import say_json
 
@@ -26,7 +26,7 @@ def command(
         request = _request(operation)
         with Connection(Given.options) as connection:
             connection.agent()
-            result = body_of(connection.ask("supervisor", body={"type": "COORDINATE", "request": request}))["result"]
+            result = ask_supervisor(connection, {"type": "COORDINATE", "request": request})["result"]
     except Failure as failure:  # whoever reads this reads JSON, whatever it says
         say_json({"error": {"code": failure.code or "BAD_MESSAGE", "message": str(failure)}})
         return int(failure.exit_code)

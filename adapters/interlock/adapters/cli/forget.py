@@ -68,7 +68,7 @@ def is_gone(trusted: "Trusted") -> bool:
 
 def _forget(here: "Here", chosen: list["Trusted"]) -> int:
     """One after the other: first the bus says that nothing of it is in use, then the word of trust goes."""
-    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.asking import ask_supervisor
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.output import say_json
     from interlock.protocol.visible import visible
@@ -78,7 +78,7 @@ def _forget(here: "Here", chosen: list["Trusted"]) -> int:
     with Connection(Given.options) as connection:
         for each in chosen:
             try:
-                body_of(connection.ask("supervisor", body={"type": "FORGET", "repository": each.id}))
+                ask_supervisor(connection, {"type": "FORGET", "repository": each.id})
             except Failure as failure:
                 why = f"{visible(os.path.dirname(each.file))}: {failure}"
                 code = fail(Failure(failure.exit_code, why, failure.code), Given.options.json)

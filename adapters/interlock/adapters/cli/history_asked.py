@@ -1,10 +1,11 @@
 """What `bus verify` and `bus export` ask: this repository's leases, in force and past, and who committed what."""
 
 import time
+from functools import partial
 from typing import Any
 
 from interlock.adapters.cli.app import Given
-from interlock.adapters.cli.asking import body_of
+from interlock.adapters.cli.asking import ask_supervisor, body_of
 from interlock.adapters.cli.connection import ANSWER_S, Connection, Lost
 from interlock.adapters.cli.options import Failure
 from interlock.adapters.paths import find_home
@@ -32,7 +33,7 @@ def ask_history(directory: str) -> tuple[dict[str, Any], str]:
         raise Failure(69, why)
     with Connection(Given.options) as connection:
         at = wire_time(time.time_ns() // 1_000_000)
-        pages = list(lease_pages(lambda body: body_of(connection.ask("supervisor", body=body)), directory))
+        pages = list(lease_pages(partial(ask_supervisor, connection), directory))
         territory, log_from_ms = pages[0]["territory"], pages[0].get("log_from_ms", 0)
         in_force = [lease for page in pages for lease in page["leases"]]
         events = _events(connection, territory)

@@ -28,7 +28,9 @@ def command(mine: bool = typer.Option(False, "--mine", help="Only yours.")) -> i
 
 def leases_here(*, mine: bool = False, directory: str = "") -> Iterator[dict[str, Any]]:
     """Every lease of the repository that a directory is in, in force first. Args: directory: "" for the current one."""
-    from interlock.adapters.cli.asking import body_of, current_directory
+    from functools import partial
+
+    from interlock.adapters.cli.asking import ask_supervisor, current_directory
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.territory.lease_pages import lease_pages
 
@@ -36,7 +38,7 @@ def leases_here(*, mine: bool = False, directory: str = "") -> Iterator[dict[str
     with Connection(Given.options) as connection:
         if mine:
             connection.agent()
-        for page in lease_pages(lambda body: body_of(connection.ask("supervisor", body=body)), directory, mine=mine):
+        for page in lease_pages(partial(ask_supervisor, connection), directory, mine=mine):
             yield from page["leases"]
 
 

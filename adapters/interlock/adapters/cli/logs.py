@@ -90,12 +90,12 @@ def _log_now(resource: str, unit: str) -> str:
 
 def log_of(resource: str, unit: str = "") -> str:
     """The path of the log of a resource's server, or of the one I hold. Raises Failure."""
-    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.asking import ask_supervisor
     from interlock.adapters.cli.connection import Connection
 
     with Connection(Given.options) as connection:
         if not resource:
             connection.agent()
         asked = {"type": "LOGS", "resource": resource, "unit": unit}
-        path: str = body_of(connection.ask("supervisor", body=asked))["path"]
+        path: str = ask_supervisor(connection, asked)["path"]
         return path

@@ -8,14 +8,14 @@ def command() -> int:
     """Who you are, what you hold, where you stand, what is unread, each with its next command."""
     import time
 
-    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.asking import ask_supervisor
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.output import one_line, say_json
     from interlock.protocol.durations import format_age
 
     with Connection(Given.options) as connection:
         connection.agent()
-        me = body_of(connection.ask("supervisor", body={"type": "ME"}))
+        me = ask_supervisor(connection, {"type": "ME"})
     if Given.options.json:
         say_json({key: value for key, value in me.items() if key != "type"})
         return 0

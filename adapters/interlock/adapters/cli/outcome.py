@@ -47,13 +47,16 @@ def _message(id_: str) -> int:
 
 # --- a resource -----------------------------------------------------------------------------
 def _resource(name: str) -> int:
+    from interlock.adapters.cli.asking import ask_supervisor
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.output import say_json
 
     with Connection(Given.options) as connection:
-        [row] = _ask(connection, "STATUS", resource=name)["resources"]
-        present = {each["agent"]: each["presence"] for each in _ask(connection, "AGENTS")["agents"]}
-        keepers = {each["process"]["pid"]: each["process"] for each in _ask(connection, "OWNERS")["owners"]}
+        [row] = ask_supervisor(connection, {"type": "STATUS", "resource": name})["resources"]
+        agents = ask_supervisor(connection, {"type": "AGENTS"})["agents"]
+        owners = ask_supervisor(connection, {"type": "OWNERS"})["owners"]
+    present = {each["agent"]: each["presence"] for each in agents}
+    keepers = {each["process"]["pid"]: each["process"] for each in owners}
     said, found, differs = [f"{name}: {row['state']}"], list[str](), list[str]()
     for holder in row["holders"]:
         said.append(f"{holder['agent']} has it since {holder['since']}, fence {holder['fence']}")
@@ -103,9 +106,3 @@ def _look(unit: dict[str, Any], keeper: dict[str, Any] | None, found: list[str],
         differs.append(f"its worktree is at {head} now: what it serves may be older, bus restart makes it new")
     elif head:
         found.append(f"its worktree is at {head}")
-
-
-def _ask(connection: Any, kind: str, **fields: Any) -> dict[str, Any]:
-    from interlock.adapters.cli.asking import body_of
-
-    return dict(body_of(connection.ask("supervisor", body={"type": kind, **fields})))

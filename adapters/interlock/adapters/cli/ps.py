@@ -19,11 +19,11 @@ def command(
     stop: str = typer.Option("", "--stop", metavar="LAUNCH", help="End this one: SIGTERM, after 30 s SIGKILL."),
 ) -> int:
     """Every command of `bus run` that is under way, its processes, and build daemons that such a command left."""
-    from interlock.adapters.cli.asking import body_of
+    from interlock.adapters.cli.asking import ask_supervisor
     from interlock.adapters.cli.connection import Connection
 
     with Connection(Given.options) as connection:
-        commands = body_of(connection.ask("supervisor", body={"type": "COMMANDS"}))["commands"]
+        commands = ask_supervisor(connection, {"type": "COMMANDS"})["commands"]
         if stop:
             return _stop(stop, commands, str(connection.welcome.get("agent", "")))
         return _show(commands, connection.root)
@@ -86,7 +86,7 @@ def _stop(launch: str, commands: list[dict[str, Any]], me: str) -> int:
     """Ask its keeper, which alone knows the whole tree, to end it; 0 once it is gone."""
     import signal
 
-    from interlock.adapters.process import send_signal
+    from interlock.adapters.process import gone_within, send_signal
 
     found = next((each for each in commands if each["launch"] == launch), None)
     if found is None:
@@ -101,7 +101,7 @@ def _stop(launch: str, commands: list[dict[str, Any]], me: str) -> int:
         raise Failure(77, why, "TARGET_ENDED")
     said = f"{launch}, {found['command']} of {found['agent']} (keeper pid {keeper.pid})"
     say_err(f"SIGTERM to all of {said}; what lives on after 30 s is killed")
-    if not _ends(keeper):
+    if not gone_within(keeper, STOPPED_WITHIN_S):
         raise Failure(75, f"{launch} still has living processes {STOPPED_WITHIN_S:.0f} s after SIGTERM: bus ps")
     if Given.options.json:
         from interlock.adapters.cli.output import say_json
@@ -110,18 +110,3 @@ def _stop(launch: str, commands: list[dict[str, Any]], me: str) -> int:
     else:
         say_out(f"STOPPED {said}: its whole tree is gone")
     return 0
-
-
-def _ends(keeper: "Identity") -> bool:
-    """Whether it is gone in time: it leaves after the last process of its tree."""
-    import anyio
-
-    from interlock.adapters.process import wait_gone
-
-    async def wait() -> bool:
-        with anyio.move_on_after(STOPPED_WITHIN_S):
-            await wait_gone(keeper)
-            return True
-        return False
-
-    return anyio.run(wait)

@@ -31,13 +31,13 @@ def command(
 
 def stats_here() -> dict[str, Any]:
     """The numbers of the current directory's repository, and how many wait at each resource."""
-    from interlock.adapters.cli.asking import body_of, current_directory
+    from interlock.adapters.cli.asking import ask_supervisor, current_directory
     from interlock.adapters.cli.connection import Connection
 
     directory = current_directory()
     with Connection(Given.options) as connection:
-        document = body_of(connection.ask("supervisor", body={"type": "TERRITORY", "directory": directory}))["map"]
-        resources = body_of(connection.ask("supervisor", body={"type": "STATUS"}))["resources"]
+        document = ask_supervisor(connection, {"type": "TERRITORY", "directory": directory})["map"]
+        resources = ask_supervisor(connection, {"type": "STATUS"})["resources"]
     return {
         "territory": document["territory"],
         "repository": document["repository"],

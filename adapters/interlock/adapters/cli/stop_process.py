@@ -1,18 +1,12 @@
 """`bus stop-process`: end one process that is shown to be yours, and leave any other running."""
 
 import signal
-import time
-from typing import TYPE_CHECKING
 
 import typer
 
 from interlock.adapters.cli.app import Given
 from interlock.adapters.cli.options import Failure, milliseconds, say_out
 
-if TYPE_CHECKING:
-    from interlock.protocol.identity import Identity
-
-LOOK_S = 0.02
 WAIT = "10s"
 
 
@@ -27,7 +21,7 @@ def command(
     """
     from interlock.adapters.aimed import Look
     from interlock.adapters.cli.guarding import owners_known
-    from interlock.adapters.process import fact, send_signal
+    from interlock.adapters.process import fact, gone_within, send_signal
     from interlock.adapters.process_table import age_s, program
     from interlock.protocol.durations import format_age
 
@@ -38,27 +32,15 @@ def command(
         raise Failure(77, f"no process {pid} is here: it has ended, or it is in another container", "TARGET_ENDED")
     age = format_age(int(age_s(seen.identity.start_ticks) * 1_000))
     shown = f"{pid} ({program(seen.command, seen.name)}, started {age} ago)"
-    tie = Look(owners, agent).tie(pid, seen.identity.start_ticks)
+    tie = Look(owners, agent).tie(seen)
     if not tie.is_mine:
         raise Failure(77, f"{shown} is left running, for it is {tie.how}: see bus ps, bus status", "SCOPE_DENIED")
     for signum, within_s in ((signal.SIGTERM, wait_ms / 1000), *([(signal.SIGKILL, 5.0)] if kill else [])):
         if not send_signal(seen.identity, signum) and fact(pid) is not None:
             raise Failure(77, f"{shown} is left running, for this user may not signal it", "CAPABILITY_DENIED")
-        if _ends(seen.identity, within_s):
+        if gone_within(seen.identity, within_s):
             return _stopped(pid, shown, tie.how, signum)
     raise Failure(75, f"{shown} has not ended within {wait}: wait longer, or say --kill", "RESOURCE_WAIT_TIMEOUT")
-
-
-def _ends(process: "Identity", within_s: float) -> bool:
-    from interlock.adapters.process import probe
-    from interlock.protocol.identity import Presence
-
-    until = time.monotonic() + within_s
-    while probe(process) is not Presence.GONE:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(LOOK_S)
-    return True
 
 
 def _stopped(pid: int, shown: str, how: str, signum: int) -> int:
