@@ -14,14 +14,15 @@ from tests.end_to_end.playground import Bus as Command
 from interlock.client import BlockingBus, BlockingGrant, Lost, Queued, Refused
 
 INTERRUPTED = """
-import sys
+import select, sys
 from interlock.client import BlockingBus
 with BlockingBus(agent=sys.argv[1]) as bus:
     try:
         print("ASKS", flush=True)
         with bus.hold(sys.argv[2]) as grant:
             print("IN", flush=True)
-            sys.stdin.read()
+            while not select.select([sys.stdin], [], [], 1.0)[0]:  # one call could miss the signal just before it
+                pass
     except KeyboardInterrupt:
         print([each.state for each in bus.me().tickets], flush=True)
         raise

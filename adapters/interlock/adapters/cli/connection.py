@@ -17,6 +17,7 @@ from interlock.adapters.lean import dumps, loads, suppress
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
+DEAF_S = 1.0  # how long a signal may go unnoticed that comes in the very moment before a call that waits
 ACK_S = 2.0  # what was shown may be shown again; a command that does not end is worse
 AGAIN_S = 10.0  # how long a lost supervisor is looked for
 MARKS_OF_CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "JENKINS_URL")  # one of them is set wherever ci_identity has names
@@ -183,11 +184,11 @@ class Connection:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return {}
-            self._socket.settimeout(left)
+            self._socket.settimeout(DEAF_S if left is None else min(left, DEAF_S))
             try:
                 chunk = self._socket.recv(262144)
             except TimeoutError:
-                return {}
+                continue
             except OSError:
                 raise Lost from None
             if not chunk:

@@ -10,7 +10,7 @@ import datetime
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -27,6 +27,7 @@ from interlock.protocol import control, messages
 from interlock.protocol.messages import Queued, Sent
 
 Answer = TypeVar("Answer")
+DEAF_S = 1.0  # as the command has it
 CLEAN_UP_S = 15.0  # longer than what gives a hold back waits
 
 
@@ -176,6 +177,8 @@ class BlockingBus:
 
         future = self._portal.start_task_soon(run)
         try:
+            while not future.done():  # a signal that comes in the very moment before a call that waits does not end it
+                wait((future,), DEAF_S)
             return future.result()
         except CancelledError:
             raise

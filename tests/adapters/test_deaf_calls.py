@@ -1,0 +1,71 @@
+"""A signal that comes in the very moment before a call that waits does not end that call: so no call waits for long."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from interlock.adapters.cli import connection as connections
+from interlock.adapters.cli.connection import DEAF_S, Connection
+from interlock.adapters.cli.options import Options
+from interlock.adapters.client import blocking
+from interlock.client import BlockingBus
+
+
+class Silent:
+    """A socket on which nothing comes for a while."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.waited: list[float | None] = []
+
+    def settimeout(self, timeout_s: float | None) -> None:
+        self.waited.append(timeout_s)
+
+    def recv(self, _: int) -> bytes:
+        self.times -= 1
+        if self.times >= 0:
+            raise TimeoutError
+        return b'{"to":"ann"}\n'
+
+
+def test_the_command_looks_up_from_a_wait_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUS_HOME", "/nowhere")
+    connection, silent = Connection(Options()), Silent(3)
+    connection._socket = silent  # type: ignore[assignment]
+    assert connection.receive(None) == {"to": "ann"}
+    assert silent.waited == [DEAF_S] * 4
+
+
+def test_its_own_limit_counts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUS_HOME", "/nowhere")
+    clock = iter([0.0, 0.0, 0.9, 1.8, 2.6])
+    monkeypatch.setattr(connections.time, "monotonic", lambda: next(clock))
+    connection, silent = Connection(Options()), Silent(9)
+    connection._socket = silent  # type: ignore[assignment]
+    assert connection.receive(2.5) == {}
+    assert silent.waited == [DEAF_S, DEAF_S, pytest.approx(0.7)]
+
+
+def test_the_library_looks_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float | None] = []
+
+    def wait(futures: Any, timeout: float | None = None) -> None:
+        limits.append(timeout)
+        threading.Event().wait(0.01)
+
+    monkeypatch.setattr(blocking, "wait", wait)
+    bus = BlockingBus(agent="deaf")
+    with blocking._loop_in_a_thread() as portal:
+        bus._portal = portal
+        release = threading.Event()
+
+        async def work() -> int:
+            while not release.is_set():
+                await blocking.anyio.sleep(0)
+                if len(limits) > 2:
+                    release.set()
+            return 7
+
+        assert bus.call(work) == 7
+    assert set(limits) == {blocking.DEAF_S}
