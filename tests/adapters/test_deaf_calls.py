@@ -32,7 +32,7 @@ class Silent:
 def test_the_command_looks_up_from_a_wait_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUS_HOME", "/nowhere")
     connection, silent = Connection(Options()), Silent(3)
-    connection._socket = silent  # type: ignore[assignment]
+    connection._socket = silent  # type: ignore[assignment] # all that is asked of one here
     assert connection.receive(None) == {"to": "ann"}
     assert silent.waited == [DEAF_S] * 4
 
@@ -42,7 +42,7 @@ def test_its_own_limit_counts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     clock = iter([0.0, 0.0, 0.9, 1.8, 2.6])
     monkeypatch.setattr(connections.time, "monotonic", lambda: next(clock))
     connection, silent = Connection(Options()), Silent(9)
-    connection._socket = silent  # type: ignore[assignment]
+    connection._socket = silent  # type: ignore[assignment] # all that is asked of one here
     assert connection.receive(2.5) == {}
     assert silent.waited == [DEAF_S, DEAF_S, pytest.approx(0.7)]
 
