@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "guide",
         (
             "share-a-dev-server", "prompts", "gpu-pool", "test-database", "gated-commands", "territory",
-            "territory-map", "verify", "territory-hooks", "stop-only-what-is-yours",
+            "territory-map", "verify", "territory-hooks", "tasks", "stop-only-what-is-yours",
             "agents-in-containers", "a-person-takes-over", "python", "daemons-that-outlive-builds", "resources",
             "configuration", "identity",
         ),

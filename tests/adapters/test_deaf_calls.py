@@ -3,9 +3,10 @@
 import threading
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
-from interlock.adapters.cli import connection as connections
 from interlock.adapters.cli.connection import DEAF_S, Connection
 from interlock.adapters.cli.options import Options
 from interlock.adapters.client import blocking
@@ -40,7 +41,7 @@ def test_the_command_looks_up_from_a_wait_without_end(monkeypatch: pytest.Monkey
 def test_its_own_limit_counts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUS_HOME", "/nowhere")
     clock = iter([0.0, 0.0, 0.9, 1.8, 2.6])
-    monkeypatch.setattr(connections.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("interlock.adapters.cli.connection.time.monotonic", lambda: next(clock))
     connection, silent = Connection(Options()), Silent(9)
     connection._socket = silent  # type: ignore[assignment] # all that is asked of one here
     assert connection.receive(2.5) == {}
@@ -62,7 +63,7 @@ def test_the_library_looks_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
         async def work() -> int:
             while not release.is_set():
-                await blocking.anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
                 if len(limits) > 2:
                     release.set()
             return 7

@@ -14,6 +14,7 @@ from tests.coordinator.virtual_time import VirtualClock
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.effects import Traces
+from interlock.coordinator.ground import Ground
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.repositories import Repositories
 from interlock.coordinator.router import Router
@@ -178,13 +179,14 @@ class Bus:
         states: States | None = None,
         found: Found | None = None,
         repositories: Repositories | None = None,
+        ground: Ground | None = None,
     ) -> None:
         self.store = store or MemoryStore()
         self.clock = clock or VirtualClock()
         self.effects = effects or FakeEffects()
         self.journal = Journal(self.store, self.clock, 30 * 86_400_000, states)
         self.supervisor = Supervisor(self.journal, self.clock, config or Config(), self.effects, 4242, states, found)
-        self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None, repositories)
+        self.desk = Desk(self.supervisor, "1.0", "/home", lambda stop_servers: None, repositories, ground)
         self.router = Router(self.supervisor, self.desk)
         self._tasks: TaskGroup | None = None
 

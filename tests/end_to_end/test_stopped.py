@@ -17,7 +17,7 @@ ASKS = {
     "up": "", "down": "", "cancel": "machine/x", "restart": "machine/x", "leave": "", "agents": "", "ack": "1",
     "receipt": "1", "backup": "copy.db", "recover": "machine/x",
     "policy": "", "grant": "1", "coordinate": '{"operation":"status"}', "ps": "",
-    "lease": "acquire src", "leases": "", "map": "", "watch": "", "stats": "",
+    "task": "list", "lease": "acquire src", "leases": "", "map": "", "watch": "", "stats": "",
     "guard": "kill 999999999", "stop-process": "999999999", "outcome": "machine/x",
 }  # fmt: skip
 ASKS_NOBODY = {"hooks", "completion", "errors", "help", "init", "brief", "config", "token"}

@@ -27,12 +27,13 @@ from interlock.protocol.messages import (
     Text,
     tag_of,
 )
+from interlock.protocol.task_messages import Assigned, TaskIs
 
 CONTRACT = """
 UNKNOWN_TARGET AMBIGUOUS_TARGET NAME_CONFLICT UNKNOWN_RESOURCE BAD_MESSAGE MESSAGE_TOO_LARGE ID_CONFLICT
 NOT_HOLDER NOT_QUEUED QUEUE_FULL RATE_LIMITED STALE_FENCE STALE_POLICY SCOPE_DENIED CAPABILITY_DENIED RESOURCE_BUSY
 CONTROLLER_UNAVAILABLE TARGET_ENDED RESERVATION_EXPIRED RESOURCE_WAIT_TIMEOUT RECOVERY_REQUIRED PREPARE_FAILED DEADLOCK
-OVERLAP JOURNAL_UNAVAILABLE INTERNAL
+OVERLAP CHANGED_SINCE JOURNAL_UNAVAILABLE INTERNAL
 """
 
 KEY = "machine/loop"
@@ -99,6 +100,15 @@ ANSWERS: list[tuple[str, FromBus, str]] = [
      "LEASE ENDED L7 a - given back"),
     ("a lease that is over", LeaseEnded("L7", "territory/t", ("a",), "expired", "not renewed for 2m", 7),
      "LEASE ENDED L7 a - expired: not renewed for 2m"),
+    ("an assignment", Assigned(
+        "T-1", "lead", "mend\nit", ("a b", "src/**"), ("gpu",), ("no restarts",), "green", "file", "cyd"),
+     "ASSIGNED T-1 by lead - mend it\n  changes: 'a b' src/**\n  resources: gpu\n  constraint: no restarts\n"
+     "  acceptance: green\n  deliverable: file\n  accepted by: cyd\n"
+     "  next: bus task begin T-1; at the end, bus task report T-1 --file …"),
+    ("a task", TaskIs("T-1", "reported", "bob", "all of it"),
+     "TASK T-1 reported by bob - all of it; next: bus task show T-1, then bus task accept T-1 or reject T-1"),
+    ("a task that is over", TaskIs("T-1", "accepted", "cyd", held=("gpu", "a (L3)"), note="not independent: x"),
+     "TASK T-1 accepted by cyd; give back what you still have for it: gpu, a (L3); not independent: x"),
 ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """The grammar: what is written is read back, and whatever a purpose holds, a message stays one message."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,14 @@ from interlock.protocol.grammar import (
     split_time,
 )
 from interlock.protocol.lease_messages import AskLease, RenewLease, ReturnLease, SplitLease, TransferLease
-from interlock.protocol.limits import PURPOSE_CHARACTERS_MAX, TIME_DECLARED_MS_MAX
+from interlock.protocol.limits import (
+    CLAIMS_MAX,
+    FILES_REPORTED_MAX,
+    PURPOSE_CHARACTERS_MAX,
+    TASK_LIST_MAX,
+    TASK_TEXT_CHARACTERS_MAX,
+    TIME_DECLARED_MS_MAX,
+)
 from interlock.protocol.messages import (
     Cancel,
     Extend,
@@ -26,6 +35,16 @@ from interlock.protocol.messages import (
     Status,
     ToCoordinator,
     tag_of,
+)
+from interlock.protocol.task_grammar import checked_about_task, split_list
+from interlock.protocol.task_messages import (
+    AcceptTask,
+    AssignTask,
+    BeginTask,
+    RejectTask,
+    ReportTask,
+    ToTask,
+    WithdrawTask,
 )
 from interlock.protocol.words import quote
 
@@ -72,6 +91,17 @@ READ: list[tuple[str, str, ToCoordinator]] = [
     ("renew for another time", "RENEW L3 10m", RenewLease("L3", 10 * M)),
     ("return", "return L3", ReturnLease("L3")),
     ("transfer", "TRANSFER L3 bob", TransferLease("L3", "bob")),
+    ("an assignment", "ASSIGN T-1 bob changes=a,src/{x,y}/** changes=b constraint='no restarts' acceptance=green "
+     "deliverable=file acceptor=cyd resources=gpu in=/w base=ab - mend it, 20m", AssignTask(
+         "T-1", "bob", "mend it, 20m", ("a", "src/{x,y}/**", "b"), ("gpu",), ("no restarts",), "green", "file", "cyd",
+         "/w", "ab")),
+    ("begin", "begin T-1", BeginTask("T-1")),
+    ("a report", "REPORT T-1 file='a b' launch=run-1 gap=none released head=ab - done", ReportTask(
+        "T-1", ("a b",), ("run-1",), ("none",), "done", True, head="ab")),
+    ("a report of what is handed over", "REPORT T-1 handed-over-to=bob", ReportTask("T-1", handed_to="bob")),
+    ("accept", "ACCEPT T-1 despite - looks right", AcceptTask("T-1", "looks right", True)),
+    ("reject", "REJECT T-1 for-good - it does not", RejectTask("T-1", "it does not", True)),
+    ("withdraw", "WITHDRAW T-1 - not needed", WithdrawTask("T-1", "not needed")),
     ("split", "SPLIT L3 bob src/a.py ttl=30s - that", SplitLease("L3", "bob", ("src/a.py",), M // 2, "that")),
 ]  # fmt: skip
 
@@ -91,6 +121,9 @@ REFUSED = [
     ("an epoch that is no number", "GRANT 0190 x", "'x' is no epoch"),
     ("no duration", "LEASE - a ttl=soon", "'soon' is no duration: LEASE"),
     ("no lease", "RENEW", "a word is missing: RENEW"),
+    ("a word that is no option", "ACCEPT T-1 despte - x", "'despte' is too much: ACCEPT"),
+    ("an option of another verb", "REPORT T-1 changes=a", "'changes=a' is too much: REPORT"),
+    ("nobody to do it", "ASSIGN T-1", "a word is missing: ASSIGN"),
     ("no agent", "HANDOVER loop", "a word is missing: HANDOVER"),
     ("an unclosed quote", "REQUEST loop '/my tree x", "is never closed: REQUEST <resource>"),
     ("an unclosed double quote", 'REQUEST "loop', "is never closed"),
@@ -117,7 +150,14 @@ def test_what_is_no_message_is_refused_with_one_sentence(text: str, why: str) ->
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_read_in_any_case(verb: str) -> None:
     for said in (verb, verb.lower(), verb.title()):
-        words = {"REQUEST": "a b", "HANDOVER": "a b", "LEASE": "- a", "TRANSFER": "L1 b", "SPLIT": "L1 b c"}
+        words = {
+            "REQUEST": "a b",
+            "HANDOVER": "a b",
+            "ASSIGN": "a b - c",
+            "LEASE": "- a",
+            "TRANSFER": "L1 b",
+            "SPLIT": "L1 b c",
+        }
         assert tag_of(parse(f"{said} {words.get(verb, 'a')}")) == verb
 
 
@@ -130,9 +170,41 @@ TIME = st.none() | st.integers(1, TIME_DECLARED_MS_MAX)
 NUMBER = st.integers(0, 10**18 - 1)
 SPAN = st.integers(0, TIME_DECLARED_MS_MAX)
 PATHS = st.lists(WORD.filter(lambda word: word not in {"-", "shared"} and "=" not in word)).map(tuple)
+LISTED = st.lists(WORD.filter(lambda word: word and not set(word) & set(",{}")), unique=True).map(tuple)
+FEW = st.lists(WORD).map(tuple)
 MESSAGES: st.SearchStrategy[ToCoordinator] = st.one_of(
     st.builds(Request, WORD, WORD, TEXT | NASTY, TIME).map(checked),
     st.builds(Extend, st.just(""), TEXT | NASTY, TIME).map(checked),
+    st.builds(
+        AssignTask,
+        WORD,
+        WORD,
+        TEXT | NASTY,
+        LISTED,
+        LISTED,
+        FEW,
+        WORD,
+        WORD,
+        WORD,
+        st.just("-") | WORD.filter(lambda word: word and not word.startswith("-")),
+        WORD,
+    ),
+    st.builds(BeginTask, WORD),
+    st.builds(
+        ReportTask,
+        WORD,
+        FEW,
+        FEW,
+        FEW,
+        TEXT | NASTY,
+        st.booleans(),
+        WORD,
+        st.just("-") | WORD.filter(lambda word: word and not word.startswith("-")),
+        head=WORD,
+    ),
+    st.builds(AcceptTask, WORD, TEXT | NASTY, st.booleans()),
+    st.builds(RejectTask, WORD, TEXT | NASTY, st.booleans()),
+    st.builds(WithdrawTask, WORD, TEXT | NASTY),
     st.builds(Release, WORD, NUMBER),
     st.builds(Cancel, WORD),
     st.builds(Restart, WORD),
@@ -206,3 +278,43 @@ def test_a_time_at_its_limit_is_taken_and_one_more_or_nought_refused() -> None:
 def test_a_typed_message_is_brought_into_the_same_form_as_its_text() -> None:
     assert checked(Request("a", "-", "tests, 20m")) == Request("a", "-", "tests", 20 * M)
     assert checked(Request("a", "-", "tests, 20m", 5 * M)) == Request("a", "-", "tests, 20m", 5 * M)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (AssignTask("T-1", "bob", "x" * (TASK_TEXT_CHARACTERS_MAX + 1)), "4097 characters, at most 4096"),
+        (
+            AssignTask("T-1", "bob", "x", constraints=("c",) * (TASK_LIST_MAX + 1)),
+            "65 constraints are named",
+        ),
+        (AssignTask("T-1", "bob", "x", changes=("c",) * (CLAIMS_MAX + 1)), "65 paths are named, at most 64"),
+        (AssignTask("T-1", "bob", ""), "the objective is empty"),
+        (AssignTask("T 1", "bob", "x"), "'T 1' is no id of a task"),
+        (AssignTask("a..b", "bob", "x"), "is no id of a task"),
+        (BeginTask("x" * 65), "is no id of a task"),
+        (ReportTask("T-1", ("f",) * (FILES_REPORTED_MAX + 1)), "257 files are named, at most 256"),
+        (ReportTask("T-1", gaps=("x" * (TASK_TEXT_CHARACTERS_MAX + 1),)), "4097 characters"),
+        (ReportTask("T-1", released=True, handed_to="bob"), "exclude each other"),
+        (WithdrawTask("T-1", "x" * (TASK_TEXT_CHARACTERS_MAX + 1)), "4097 characters"),
+    ],
+)
+def test_what_is_said_of_a_task_has_its_limits(message: ToTask, says: str) -> None:
+    with pytest.raises(BadText, match=re.escape(says)):
+        checked_about_task(message)
+    most = AssignTask("T" * 64, "bob", "x" * TASK_TEXT_CHARACTERS_MAX, constraints=("c",) * TASK_LIST_MAX)
+    assert checked_about_task(most) == most
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (("a,b",), ("a", "b")),
+        (("a", "b,a"), ("a", "b")),
+        (("src/{x,y}/**,z",), ("src/{x,y}/**", "z")),
+        (("},a", ""), ("}", "a")),
+        (("{a,b",), ("{a,b",)),
+    ],
+)
+def test_a_comma_separates_but_not_within_braces(said: tuple[str, ...], read: tuple[str, ...]) -> None:
+    assert split_list(said) == read

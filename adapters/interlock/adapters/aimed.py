@@ -42,11 +42,14 @@ class Aimed(NamedTuple):
 class Tie(NamedTuple):
     """How a process is connected with whoever asks.
 
-    Args: is_mine: shown to be the asker's own. how: in words: by what it is, or whose it is instead.
+    Args:
+        is_mine: shown to be the asker's own. how: in words: by what it is, or whose it is instead.
+        task: that what it hangs from runs for; "" for none.
     """
 
     is_mine: bool
     how: str
+    task: str = ""
 
 
 class Look:
@@ -90,7 +93,7 @@ class Look:
             if mine and above is process:
                 return Tie(False, f"what all of {mine[0].what} hangs from, see bus ps --stop")
             if mine:
-                return Tie(True, f"below {mine[0].what}")
+                return Tie(True, f"below {mine[0].what}", mine[0].task)
             if owned:
                 return Tie(False, owned[0].what)
             if above.pid in self._askers:

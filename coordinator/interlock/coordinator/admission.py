@@ -17,6 +17,7 @@ import msgspec
 from interlock.coordinator.actor import Item
 from interlock.coordinator.counting import counts_as, inside_of
 from interlock.coordinator.naming import Names
+from interlock.coordinator.task_rights import for_task
 from interlock.coordinator.territories import Territories
 from interlock.coordinator.world import GATE
 from interlock.protocol import gate_questions
@@ -129,10 +130,12 @@ class Admission:
         also = counts_as(supervisor, session, agent, inside)
         command = Managed(
             launch, agent, question.keeper, program, question.directory, question.digest, 0,
-            recognised=question.recognised, also=also, holds=holds,
+            recognised=question.recognised, also=also, holds=holds, task=question.task,
         )  # fmt: skip
         admitted = list[str]()
         answer: FromBus = Admitted("", "", 0, launch)
+        if question.task:
+            for_task(supervisor.world, question.task, agent)
         known = launch in supervisor.world.gate.commands  # it may run already: nothing of it is taken back
         for hold in () if known else holds:
             admit = Admit(agent, "", hold.fence, launch, question.keeper, program, question.digest, inside, also)

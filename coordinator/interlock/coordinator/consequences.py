@@ -28,7 +28,7 @@ from interlock.protocol.gate_commands import (
     PolicyCleared,
     PolicySet,
 )
-from interlock.protocol.inbox import Deliver, Letter, MessageSent
+from interlock.protocol.inbox import Deliver, Letter, MessageAcked, MessageSent
 from interlock.protocol.messages import FromBus, Released
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import Outcome
@@ -49,7 +49,7 @@ from interlock.protocol.resource_events import (
 )
 from interlock.protocol.resource_state import Resource
 from interlock.protocol.resource_waiting import next_deadline
-from interlock.protocol.territory_events import LeaseAsked, LeaseBegan, LeaseUnused, LeaseUsed
+from interlock.protocol.territory_events import LeaseAsked, LeaseBegan, LeaseMoved, LeaseOver, LeaseUnused, LeaseUsed
 from interlock.protocol.territory_state import Territory
 from interlock.protocol.territory_state import next_deadline as next_of_leases
 
@@ -66,7 +66,7 @@ class Consequences:
         *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
         *(TicketCancelled, MessageSent, AgentJoined, AgentBound, AgentLeft, RecoveryRequired, Forgotten),
         *(CommandAdmitted, CommandFinished, CommandInDoubt, CommandRecovered, PolicySet, PolicyCleared),
-        *(LeaseAsked, LeaseBegan, LeaseUsed, LeaseUnused),
+        *(LeaseAsked, LeaseBegan, LeaseUsed, LeaseUnused, LeaseOver, LeaseMoved, MessageAcked),
     })  # fmt: skip
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -96,6 +96,7 @@ class Consequences:
         if isinstance(outcome.state, Resource):
             if staged is not None:
                 _each(address, supervisor.states.changed, address)
+                _each(address, supervisor.bookings.of_resource, outcome.state, outcome.events)
             _each(address, supervisor.timer.arm, address, next_deadline(outcome.state, supervisor.clock.boot()))
         elif isinstance(outcome.state, Territory):
             deadline = next_of_leases(outcome.state, supervisor.clock.boot())
@@ -152,15 +153,24 @@ class Consequences:
                 supervisor.attendance.watch(process)
             case CommandAdmitted(_, command):
                 supervisor.launches.register(GATE, command.launch, command.keeper, command.command)
+                supervisor.bookings.command(command.launch)
             case CommandFinished(launch=launch) | CommandRecovered(launch=launch):
                 supervisor.launches.over(GATE, launch)
+                supervisor.bookings.command(launch)
                 supervisor.governing.follow(event)
             case CommandInDoubt(launch=launch):
                 supervisor.launches.doubted(GATE, launch)
             case PolicySet() | PolicyCleared():
                 supervisor.governing.follow(event)
-            case LeaseAsked(_, lease) | LeaseBegan(_, lease):
+            case LeaseAsked(_, lease):
                 watch_holder(supervisor, address, lease)
+            case LeaseBegan(_, lease):
+                watch_holder(supervisor, address, lease)
+                supervisor.bookings.of_territory(address, event)
+            case LeaseOver() | LeaseMoved():
+                supervisor.bookings.of_territory(address, event)
+            case MessageAcked(agent, ids):
+                supervisor.bookings.acked(supervisor.world.inbox(agent), ids)
             case LeaseUsed(_, _, launch):
                 supervisor.launches.register(address, launch.launch, launch.keeper, launch.command)
             case LeaseUnused(launch=launch):

@@ -25,10 +25,12 @@ from interlock.coordinator.session import Frame, Session
 from interlock.coordinator.store import Copy
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.tailing import tail
+from interlock.coordinator.task_desk import TaskDesk
+from interlock.coordinator.tasks import Tasks
 from interlock.coordinator.territories import Territories
 from interlock.coordinator.tickets import Tickets
 from interlock.coordinator.world import INBOX, REGISTRY
-from interlock.protocol import control, gate_questions, territory_questions
+from interlock.protocol import control, gate_questions, task_questions, territory_questions
 from interlock.protocol.answers import format_answer, one_line
 from interlock.protocol.codes import Code, exit_code
 from interlock.protocol.control import Control
@@ -60,7 +62,10 @@ class Desk:
         self._supervisor = supervisor
         repositories = repositories or Repositories(NoRepositories(), supervisor.config)
         self.names = Names(supervisor, repositories)
-        self.territories = Territories(supervisor, repositories, ground or NoGround())
+        ground = ground or NoGround()
+        self.territories = Territories(supervisor, repositories, ground)
+        self.tasks = Tasks(supervisor, self.names, self.territories, ground)
+        self._task_desk = TaskDesk(supervisor, ground)
         self.tickets = Tickets(supervisor, self.names)
         self._version = version
         self._home = home
@@ -185,6 +190,10 @@ class Desk:
                 return self._when_known(say, self.territories.give(session, question))
             case territory_questions.TellVerified():
                 return self._when_known(say, self.territories.verified(session, question))
+            case task_questions.AskTasks(mine=False):
+                say(self._task_desk.tasks(session, question))
+            case task_questions.AskTask():
+                return self._when_known(say, self._task_desk.task(question))
             case control.RevokeHold():
                 return self._revoke(session, message_id, question)
             case control.ForgetRepository(repository):
@@ -213,6 +222,8 @@ class Desk:
                 say(self.tickets.wait(session, resource, follow))
             case control.Check(resource):
                 say(self.tickets.check(session, resource))
+            case task_questions.AskTasks():
+                say(self._task_desk.tasks(session, question))
             case territory_questions.AskLeases():
                 return self._when_known(say, self.territories.leases(session, question))
             case territory_questions.TellCommit():

@@ -16,11 +16,12 @@ from anyio.lowlevel import checkpoint
 from interlock.coordinator.actor import Actor, Host, Item
 from interlock.coordinator.bell import Bell
 from interlock.coordinator.journal import Staged
-from interlock.coordinator.world import GATE, INBOX, REGISTRY, TERRITORY
+from interlock.coordinator.world import GATE, INBOX, REGISTRY, TASK, TERRITORY
 from interlock.protocol import gate as gates
 from interlock.protocol import inbox as inboxes
 from interlock.protocol import registry as registries
 from interlock.protocol import resource as resources
+from interlock.protocol import task as tasks
 from interlock.protocol import territory as territories
 from interlock.protocol.outcome import Outcome
 
@@ -135,4 +136,6 @@ def _machine(address: str) -> Callable[[Any, Any, Any], Outcome[Any, Any]]:
         return inboxes.decide
     if address.startswith(TERRITORY):
         return territories.decide
+    if address.startswith(TASK):
+        return tasks.decide
     return resources.decide

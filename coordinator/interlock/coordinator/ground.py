@@ -5,6 +5,7 @@ from typing import Protocol
 
 from interlock.coordinator.repositories import Place
 from interlock.protocol.claim import Claim, parse_claim
+from interlock.protocol.task_state import FileFact
 
 
 class Ground(Protocol):
@@ -22,9 +23,34 @@ class Ground(Protocol):
             BadClaim: one is outside of the repository, or no path; the text says what to write instead.
         """
 
+    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
+        """Files as they are now, read to their end.
+
+        Args:
+            top: of the worktree that they are in; "" for none. base: the directory that names are relative to.
+
+        Raises:
+            NoFile: one is not there, is no regular file, cannot be read, or is too large.
+        """
+
+    async def look(self, top: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+        """The same of paths as `files` gave them; one that cannot be read any more has no hash."""
+
+
+class NoFile(Exception):
+    """It cannot be read; the text is one sentence."""
+
 
 class NoGround:
     """Ground of a bus without a disk: paths are what they are called."""
 
     async def claims(self, place: Place, base: str, texts: Sequence[str]) -> tuple[Claim, ...]:
         return tuple(parse_claim(text) for text in texts)
+
+    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
+        if names:
+            raise NoFile(f"{names[0]} is not there: this bus has no disk")
+        return ()
+
+    async def look(self, top: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+        return tuple(FileFact(path, "") for path in paths)

@@ -8,11 +8,11 @@ from interlock.coordinator.config import Config
 from interlock.coordinator.repositories import Place, Repositories
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
-from interlock.coordinator.world import TERRITORY
+from interlock.coordinator.world import TASK, TERRITORY
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
-from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource
+from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource, why_not_task
 from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, unit_of
 from interlock.protocol.visible import visible
 
@@ -86,8 +86,10 @@ class Names:
         raise self._unknown(called)
 
     def actor(self, called: str, session: Session) -> str:
-        """Whose events are meant: a territory's by its key, else a resource's. Raises No."""
+        """Whose events are meant: a territory's or a task's by its key, else a resource's. Raises No."""
         if called.startswith(TERRITORY) and is_repository_id(called.removeprefix(TERRITORY)):
+            return called
+        if called.startswith(TASK) and why_not_task(called.removeprefix(TASK)) is None:
             return called
         return self.resolve(called, session)
 

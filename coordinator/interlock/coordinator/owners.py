@@ -16,7 +16,7 @@ def owners(world: World) -> OwnersReply:
         if agent.process is not None and not agent.gone
     ]
     found += [
-        Owned(each.keeper, each.agent, f"{each.launch} ({each.command}) of {each.agent}")
+        Owned(each.keeper, each.agent, f"{each.launch} ({each.command}) of {each.agent}", task=each.task)
         for each in world.gate.commands.values()
     ]
     for key, resource in world.resources.items():

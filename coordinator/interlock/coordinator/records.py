@@ -11,6 +11,7 @@ from interlock.protocol.inbox import InboxEvent
 from interlock.protocol.outcome import Send, Withdraw
 from interlock.protocol.registry import RegistryEvent
 from interlock.protocol.resource_events import ResourceEvent
+from interlock.protocol.task_commands import TaskEvent
 from interlock.protocol.territory_events import TerritoryEvent
 
 
@@ -57,7 +58,7 @@ class Dead(msgspec.Struct, frozen=True, tag="dead_letter"):
 DEAD = "dead:"  # before the digest of a message that became a dead letter
 
 SupervisorEvent = CameUp | WentDown | Copied | Rebuilt | Dead
-Event = ResourceEvent | RegistryEvent | InboxEvent | GateEvent | TerritoryEvent | SupervisorEvent
+Event = ResourceEvent | RegistryEvent | InboxEvent | GateEvent | TerritoryEvent | TaskEvent | SupervisorEvent
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):

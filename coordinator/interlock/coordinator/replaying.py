@@ -109,9 +109,10 @@ def difference(one: World, other: World) -> str:
         *_named("agent ", _by_name(one), _by_name(other)),
         *_named("", one.resources, other.resources),
         *_named("the inbox of ", one.inboxes, other.inboxes),
+        *_named("", one.tasks, other.tasks),
     ]
     for field in msgspec.structs.fields(World):
-        if field.name in {"resources", "inboxes"}:
+        if field.name in {"resources", "inboxes", "tasks"}:
             continue
         left, right = getattr(one, field.name), getattr(other, field.name)
         same = left == right and (not isinstance(left, dict) or list(left) == list(right))  # what goes first, too

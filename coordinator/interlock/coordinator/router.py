@@ -22,6 +22,7 @@ from interlock.coordinator.repeats import Repeats
 from interlock.coordinator.session import Session
 from interlock.coordinator.store import NotWritten
 from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.task_rights import for_task
 from interlock.coordinator.world import INBOX, resource_of
 from interlock.protocol.answers import format_answer
 from interlock.protocol.codes import Code
@@ -46,6 +47,7 @@ from interlock.protocol.messages import (
 from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest, why_not_agent
 from interlock.protocol.registry import Agent
 from interlock.protocol.resource_commands import Mail
+from interlock.protocol.task_messages import ToTask
 from interlock.protocol.visible import visible
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,63}")
@@ -192,6 +194,9 @@ class Router:
         if isinstance(message, ToTerritory):
             item = Item(message, message_id, sender, digest, len(content))
             return self._desk.territories.hear(session, message, item, self._deliver)
+        if isinstance(message, ToTask):
+            item = Item(message, message_id, sender, digest, len(content))
+            return self._desk.tasks.hear(session, message, item, self._deliver)
         if isinstance(message, Grant) and session.claimed:
             raise No(Code.CAPABILITY_DENIED, "a file cannot carry GRANT, for it only says whose it is: use bus send")
         if isinstance(message, Grant):
@@ -272,6 +277,8 @@ class Router:
                 f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory; "
                 f"say REQUEST {called} /path/of/the/worktree WHY, or in a shell cd there first",
             )
+        if body.task:
+            for_task(self._supervisor.world, body.task, sender, resource=key)
         ancestors = session.caller.ancestors() if body.run or body.attended else []
         worktree = self._names.may_ask(key, called, session, sender, message_id, real or body.worktree)
         process = ancestors[0] if ancestors else None

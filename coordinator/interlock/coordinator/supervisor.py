@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from interlock.coordinator.actor import Actor, Item
 from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.authority import Authority, NoTokens
+from interlock.coordinator.bookings import Bookings
 from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
@@ -32,7 +33,7 @@ from interlock.coordinator.states import Found, NoStates, States
 from interlock.coordinator.stopping_servers import end_servers
 from interlock.coordinator.take_up import take_up, take_up_leases
 from interlock.coordinator.timer import Timer
-from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, TERRITORY, State, World
+from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, TASK, TERRITORY, State, World
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
@@ -73,6 +74,7 @@ class Supervisor:
         self.authority = Authority(lambda: self.config, NoTokens())
         self.launches = LaunchWatch(self)
         self.governing = Governing(self)
+        self.bookings = Bookings(self)
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
         self.dispatcher = Dispatcher(self)
@@ -104,6 +106,7 @@ class Supervisor:
             take_up(self, key)
         for key in self.world.territories:
             take_up_leases(self, key)
+        self.bookings.take_up()
 
     async def stop(self, *, stop_servers: bool = False) -> None:
         """Let what is under way end in order, and record it. Servers keep running unless told."""
@@ -170,6 +173,8 @@ class Supervisor:
             return self.world.inbox(address.removeprefix(INBOX))
         if address.startswith(TERRITORY):
             return self.world.territory(address)
+        if address.startswith(TASK):
+            return self.world.task(address)
         return self.world.resource(address)
 
     def define_if_new(self, key: str) -> None:
@@ -292,6 +297,7 @@ class Supervisor:
             "read messages": sum(len(each.acked) for each in world.inboxes.values()),
             "message ids": len(world.ids),
             "leases": sum(len(each.held) + len(each.waiting) for each in world.territories.values()),
+            "tasks that are not over": len(world.tasks) - len(world.tasks_over),
             "managed commands": len(world.gate.commands),
             "launches known": self.launches.size(),
         }

@@ -19,6 +19,7 @@ from interlock.coordinator.ground import Ground
 from interlock.coordinator.naming import No
 from interlock.coordinator.repositories import Place, Repositories
 from interlock.coordinator.session import Session
+from interlock.coordinator.task_rights import for_task
 from interlock.coordinator.territory_views import lease_view, map_of, page_of
 from interlock.coordinator.world import TERRITORY
 from interlock.protocol import territory_questions as questions
@@ -116,12 +117,14 @@ class Territories:
             raise No(Code.BAD_MESSAGE, why)
         if not 0 <= ask.wait_ms <= LEASE_WAIT_MS_MAX:
             raise No(Code.BAD_MESSAGE, "a lease is waited for 24 hours at most: say a shorter --wait")
-        place, base = self._place(session, ask.worktree)
+        place, base = self.place(session, ask.worktree)
         key = self.key_of(place)
         world = self._supervisor.world
         if key not in world.territories and len(world.territories) >= TERRITORIES_MAX:
             raise No(Code.QUEUE_FULL, f"{TERRITORIES_MAX} repositories have leases on this bus, no more can")
-        claims = await self._claims(place, base, ask.claims)
+        claims = await self.claims(place, base, ask.claims)
+        if ask.task:
+            for_task(world, ask.task, agent.name, claims=(key, claims))
         ttl_ms = ask.ttl_ms or self._repositories.territory(place.id).ttl
         process = None
         if ask.bound or ask.run:
@@ -129,16 +132,16 @@ class Territories:
             process = ancestors[0] if ancestors else None
         return key, Acquire(
             agent.name, agent.incarnation, id_, claims, ask.shared, ask.purpose, ttl_ms, ask.name, ask.wait_ms,
-            place.worktree, process, process is None and _is_bound(agent), ask.run, id_ in world.ids,
+            place.worktree, process, process is None and _is_bound(agent), ask.run, id_ in world.ids, ask.task,
         )  # fmt: skip
 
     async def _split(self, session: Session, ask: SplitLease, id_: str, agent: Agent) -> tuple[str, Split]:
         key, heir = self.of(ask.lease), self._living(ask.agent)
         lease = self._supervisor.world.territory(key).held.get(ask.lease)
-        place, base = self._place(session, session.worktree or (lease.worktree if lease is not None else ""))
+        place, base = self.place(session, session.worktree or (lease.worktree if lease is not None else ""))
         if self.key_of(place) != key:
             raise No(Code.SCOPE_DENIED, f"{ask.lease} is of another repository: say that from one of its worktrees")
-        claims = await self._claims(place, base, ask.claims)
+        claims = await self.claims(place, base, ask.claims)
         return key, Split(
             agent.name, id_, ask.lease, heir.name, heir.incarnation, claims, ask.ttl_ms, ask.purpose,
             id_ in self._supervisor.world.ids,
@@ -147,8 +150,8 @@ class Territories:
     # --- what clients ask -------------------------------------------------------------------------
     async def map(self, session: Session, question: questions.AskTerritory) -> questions.TerritoryReply:
         """Who has what, who waits, and where most do."""
-        place, base = self._place(session, question.directory)
-        within = await self._claims(place, base, (question.path,)) if question.path else ()
+        place, base = self.place(session, question.directory)
+        within = await self.claims(place, base, (question.path,)) if question.path else ()
         world = self._supervisor.world
         territory = world.territory(self.key_of(place))
         where = visible(place.main or place.worktree)
@@ -215,8 +218,7 @@ class Territories:
         self._repositories.refresh(place.id)
         return TERRITORY + (self._repositories.territory(place.id).repository_id or place.id)
 
-    # --- straight helpers -------------------------------------------------------------------------
-    def _place(self, session: Session, said: str) -> tuple[Place, str]:
+    def place(self, session: Session, said: str) -> tuple[Place, str]:
         """The repository of a directory, and its real path. Raises No."""
         directory = said if said not in {"", "-"} else session.worktree
         if directory and not directory.startswith("/"):
@@ -232,14 +234,16 @@ class Territories:
             raise No(Code.SCOPE_DENIED, f"{why}: git worktree repair, or ask from another")
         return place, base
 
-    async def _claims(self, place: Place, base: str, texts: tuple[str, ...]) -> tuple[Claim, ...]:
+    async def claims(self, place: Place, base: str, texts: tuple[str, ...]) -> tuple[Claim, ...]:
+        """Paths as they lie in the repository. Raises No."""
         try:
             return await self._ground.claims(place, base, texts)
         except BadClaim as error:
             raise No(Code.BAD_MESSAGE, str(error)) from None
 
+    # --- straight helpers -------------------------------------------------------------------------
     def _territory(self, session: Session, directory: str) -> Territory:
-        return self._supervisor.world.territory(self.key_of(self._place(session, directory)[0]))
+        return self._supervisor.world.territory(self.key_of(self.place(session, directory)[0]))
 
     def of(self, lease: str) -> str:
         """The territory that a lease is in, or was. Raises No."""

@@ -14,7 +14,7 @@ from interlock.protocol.envelope import wire_time
 from interlock.protocol.gate_commands import GateEvent
 from interlock.protocol.gate_state import Gate
 from interlock.protocol.inbox import Inbox, InboxEvent, Letter
-from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, INBOXES_MAX, RESOURCES_LIVE_MAX
+from interlock.protocol.limits import IDS_REMEMBERED, IDS_SLACK, INBOXES_MAX, RESOURCES_LIVE_MAX, TASKS_OVER_KEPT
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import fold
 from interlock.protocol.plain import from_plain, to_plain
@@ -22,6 +22,9 @@ from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
 from interlock.protocol.resource_state import Resource, Unit, UnitState, find_ticket
+from interlock.protocol.task_commands import TaskEvent
+from interlock.protocol.task_evolve import evolve as evolve_task
+from interlock.protocol.task_state import Task
 from interlock.protocol.territory_events import TerritoryEvent
 from interlock.protocol.territory_evolve import evolve as evolve_territory
 from interlock.protocol.territory_state import Territory
@@ -31,9 +34,10 @@ GATE = "gate"  # no resource has that address: a key has a slash
 SUPERVISOR = "supervisor"
 INBOX = "inbox/"
 TERRITORY = "territory/"
+TASK = "task/"
 ENTRIES_A_PIECE = 1_024  # of a snapshot: some milliseconds
 
-State = Resource | Registry | Inbox | Gate | Territory
+State = Resource | Registry | Inbox | Gate | Territory | Task
 
 
 class World(msgspec.Struct):
@@ -43,6 +47,7 @@ class World(msgspec.Struct):
         seq: number of the last event. index, hash, term: of the last record.
         gate: policies, and every managed command that is not over.
         territories: leases, by the repository that they are in.
+        tasks: by key. tasks_over: those of them that are over, the one that has been so longest first.
         letters: number of the last message of the coordinator: that of its event, or one more than the one before.
         ids: recent message ids and the digest of what came with each.
         idle: keys of resources that nobody has or wants, the one that has been so longest first.
@@ -63,6 +68,8 @@ class World(msgspec.Struct):
     lost: str = ""
     gate: Gate = Gate()
     territories: dict[str, Territory] = {}
+    tasks: dict[str, Task] = {}
+    tasks_over: dict[str, bool] = {}
 
     @staticmethod
     def decode(raw: bytes) -> "World":
@@ -105,6 +112,10 @@ class World(msgspec.Struct):
         """A territory's state; one in which nobody ever had a lease is empty."""
         return self.territories.get(key) or Territory(key)
 
+    def task(self, key: str) -> Task:
+        """A task's state; one that nobody ever assigned has no assignment."""
+        return self.tasks.get(key) or Task(key)
+
     def apply(self, record: Record) -> None:
         """Replay: fold every entry, then what follows from it."""
         self.seq = record.first_seq - 1
@@ -123,6 +134,8 @@ class World(msgspec.Struct):
             self.gate = state
         elif isinstance(state, Territory):
             self.territories[state.key] = state
+        elif isinstance(state, Task):
+            self._file(state)
         else:
             self._enrol(state)
 
@@ -156,6 +169,9 @@ class World(msgspec.Struct):
         elif actor.startswith(TERRITORY):
             news: list[TerritoryEvent] = [e for e in entry.events if isinstance(e, TerritoryEvent)]
             self.territories[actor] = fold(evolve_territory, self.territory(actor), news)
+        elif actor.startswith(TASK):
+            facts: list[TaskEvent] = [e for e in entry.events if isinstance(e, TaskEvent)]
+            self._file(fold(evolve_task, self.task(actor), facts))
         elif actor.startswith(INBOX):
             agent = actor.removeprefix(INBOX)
             letters: list[InboxEvent] = [e for e in entry.events if isinstance(e, InboxEvent)]
@@ -170,8 +186,8 @@ class World(msgspec.Struct):
                     case Rebuilt():
                         self.lost = ""
         else:
-            facts: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
-            self._keep(entry, fold(evolve_resource, self.resource(actor), facts))
+            what: list[ResourceEvent] = [e for e in entry.events if isinstance(e, ResourceEvent)]
+            self._keep(entry, fold(evolve_resource, self.resource(actor), what))
 
     def launches(self) -> Iterator[str]:
         """Every launch that some state still speaks of; one that several do comes more than once."""
@@ -202,6 +218,17 @@ class World(msgspec.Struct):
         self.registry = registry
         if len(self.inboxes) > INBOXES_MAX:
             self.inboxes = {name: inbox for name, inbox in self.inboxes.items() if name in registry.agents}
+
+    def _file(self, task: Task) -> None:
+        """Keep a task; of those that are over and hold nothing the oldest goes, where there are too many."""
+        self.tasks[task.key] = task
+        if task.is_over() and not task.held():
+            self.tasks_over.setdefault(task.key, True)
+        else:
+            self.tasks_over.pop(task.key, None)
+        if len(self.tasks_over) > TASKS_OVER_KEPT:
+            gone = next(iter(self.tasks_over))
+            del self.tasks_over[gone], self.tasks[gone]
 
     def _keep(self, entry: Entry, resource: Resource) -> None:
         """Keep a state; past the limit, the one that has been idle longest is forgotten: it holds nothing."""

@@ -22,6 +22,8 @@ from interlock.protocol.messages import (
     StillUsing,
     Text,
 )
+from interlock.protocol.task_answers import assigned, task_is
+from interlock.protocol.task_messages import Assigned, TaskIs
 from interlock.protocol.words import quote
 
 
@@ -66,6 +68,10 @@ def format_answer(body: FromBus) -> str:
             return lease_queued(body)
         case LeaseEnded():
             return lease_ended(body)
+        case Assigned():
+            return assigned(body)
+        case TaskIs():
+            return task_is(body)
         case Refused(code, why):
             return f"REFUSED {code} {why}"
         case Text(text):

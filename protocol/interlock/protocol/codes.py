@@ -52,6 +52,7 @@ class Code(StrEnum):
     PREPARE_FAILED = "PREPARE_FAILED"
     DEADLOCK = "DEADLOCK"
     OVERLAP = "OVERLAP"
+    CHANGED_SINCE = "CHANGED_SINCE"
     JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
     INTERNAL = "INTERNAL"
 
@@ -122,6 +123,9 @@ TABLE: dict[Code, Meaning] = {
              "Granting this could make agents wait for each other for ever.", "release, then ask for all together"),
         _row(Code.OVERLAP, Exit.NOT_YET, True,
              "Somebody holds a part of what you ask for.", "wait for it, or ask for less"),
+        _row(Code.CHANGED_SINCE, Exit.DENIED, False,
+             "What was reported is not as it was any more.",
+             "look at the difference: have it reported anew, or accept it --despite that"),
         _row(Code.JOURNAL_UNAVAILABLE, Exit.IO, True,
              "The bus cannot write to its disk; nothing was changed.", "make room or mend the disk, then send again"),
         _row(Code.INTERNAL, Exit.IO, False,

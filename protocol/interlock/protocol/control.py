@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.protocol.gate_questions import GateAnswer, GateControl
 from interlock.protocol.inbox import Letter
+from interlock.protocol.task_questions import TaskAnswer, TaskControl
 from interlock.protocol.territory_questions import TerritoryAnswer, TerritoryControl
 
 
@@ -146,8 +147,8 @@ class Ping(msgspec.Struct, frozen=True, tag="PING"):
 
 Control = (
     JoinBus | LeaveBus | AskMe | ReadInbox | AckMessages | AskReceipt | Tail | AskStatus | AskAgents | Wait | Check
-    | AskLogs | GateControl | TerritoryControl | GoDown | RecoverResource | RevokeHold | Verify | BackUp | AskHealth
-    | ForgetRepository | Ping
+    | AskLogs | GateControl | TerritoryControl | TaskControl | GoDown | RecoverResource | RevokeHold | Verify | BackUp
+    | AskHealth | ForgetRepository | Ping
 )  # fmt: skip
 
 
@@ -335,6 +336,6 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Answer = (
     MeReply | InboxReply | ReceiptReply | EventsReply | StatusReply | AgentsReply | LogsReply
-    | EvidenceReply | GateAnswer | TerritoryAnswer | ForgetReply | Progress | Verified | BackedUp | Health | Pong
-    | GoingDown
+    | EvidenceReply | GateAnswer | TerritoryAnswer | TaskAnswer | ForgetReply | Progress | Verified | BackedUp
+    | Health | Pong | GoingDown
 )  # fmt: skip

@@ -32,8 +32,14 @@ from interlock.protocol.gate_commands import (
     SetPolicy,
     SyncGate,
 )
-from interlock.protocol.gate_state import CommandState, Gate, Hold
-from interlock.protocol.limits import COMMANDS_MAX, PARTICIPANTS_MAX, POLICIES_MAX, RESOURCES_LIVE_MAX
+from interlock.protocol.gate_state import CommandOver, CommandState, Gate, Hold
+from interlock.protocol.limits import (
+    COMMANDS_MAX,
+    LAUNCHES_OVER_KEPT,
+    PARTICIPANTS_MAX,
+    POLICIES_MAX,
+    RESOURCES_LIVE_MAX,
+)
 from interlock.protocol.messages import Admitted, FromBus, PolicyIs, Refused, Text
 from interlock.protocol.names import why_not_agent
 from interlock.protocol.outcome import Now, Outcome, Send, fold
@@ -87,8 +93,10 @@ def evolve(gate: Gate, event: GateEvent) -> Gate:
             return _change(gate, launch, state=CommandState.DRAINING)
         case CommandInDoubt(launch=launch, why=why):
             return _change(gate, launch, state=CommandState.RECOVERY_REQUIRED, why=why)
-        case CommandFinished(launch=launch) | CommandRecovered(launch=launch):
-            return replace(gate, commands=gate.commands.without(launch))
+        case CommandFinished(launch=launch, at_ms=at_ms, code=code):
+            return _strike_off(gate, launch, at_ms, code)
+        case CommandRecovered(launch=launch, at_ms=at_ms):
+            return _strike_off(gate, launch, at_ms, None)
 
 
 def covering(gate: Gate, agent: str, also: tuple[str, ...], recognised: bool) -> Iterator[tuple[str, Policy]]:
@@ -250,6 +258,14 @@ def _block(gate: Gate, key: str, blockers: frozenset[str]) -> Gate:
             blocks = (*others, key) if launch in blockers else others
             changed[launch] = replace(command, blocks=blocks)
     return replace(gate, commands=gate.commands.put_all(changed))
+
+
+def _strike_off(gate: Gate, launch: str, at_ms: int, code: int | None) -> Gate:
+    """It is over; how it ended is known for a while."""
+    known = gate.commands[launch]
+    over = CommandOver(known.agent, known.command, at_ms, code, known.task)
+    newest = gate.over.put_last(launch, over).newest(LAUNCHES_OVER_KEPT)
+    return replace(gate, commands=gate.commands.without(launch), over=newest)
 
 
 def _change(gate: Gate, launch: str, **changes: object) -> Gate:

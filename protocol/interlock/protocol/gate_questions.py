@@ -28,6 +28,7 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
         digest: of the exact command and directory. directory: it is started in.
         recognised, inside: as COVER had them.
         leases: lease → fence, of every lease that it runs under.
+        task: that it is run for, one of the asker's.
         resource, fence: the one hold, as a `bus run` of an earlier version says it.
     """
 
@@ -43,6 +44,7 @@ class AdmitLaunch(msgspec.Struct, frozen=True, omit_defaults=True, tag="ADMIT"):
     resource: str = ""
     fence: int = 0
     leases: dict[str, int] = {}
+    task: str = ""
 
 
 class ReportStart(msgspec.Struct, frozen=True, tag="STARTED"):
@@ -127,12 +129,14 @@ class Owned(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         process: what all of it hangs from. agent: whose it is.
         what: in words, such as "the server of web". by_bus: it is the bus's to end, for that agent.
+        task: that it runs for.
     """
 
     process: Identity
     agent: str
     what: str
     by_bus: bool = False
+    task: str = ""
 
 
 class OwnersReply(msgspec.Struct, frozen=True, tag="OWNERS_REPLY"):

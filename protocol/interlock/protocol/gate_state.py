@@ -44,6 +44,7 @@ class Managed(msgspec.Struct, frozen=True, omit_defaults=True):
         since_ms: wall clock of the admission.
         leader: what was executed, once that is known; its process group is `group`.
         why: of RECOVERY_REQUIRED.
+        task: that it is run for.
     """
 
     launch: str
@@ -61,15 +62,30 @@ class Managed(msgspec.Struct, frozen=True, omit_defaults=True):
     leader: Identity | None = None
     group: int = 0
     why: str = ""
+    task: str = ""
 
     def is_of(self, participants: tuple[str, ...]) -> bool:
         """Whether one of them is who it counts as."""
         return self.agent in participants or any(each in participants for each in self.also)
 
 
+class CommandOver(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command that has ended. Args: code: its exit code, 128 + N for a signal; None: nobody knows, or none began."""
+
+    agent: str
+    command: str
+    over_ms: int
+    code: int | None = None
+    task: str = ""
+
+
 class Gate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Args: policies: by resource key. epochs: the last of each key that ever had one. commands: by launch."""
+    """Args: policies: by resource key. epochs: the last of each key that ever had one. commands: by launch.
+
+    over: the last commands that have ended, by launch.
+    """
 
     policies: Table[str, Policy] = EMPTY
     epochs: Table[str, int] = EMPTY
     commands: Table[str, Managed] = EMPTY
+    over: Table[str, CommandOver] = EMPTY

@@ -24,6 +24,8 @@ from interlock.protocol.messages import (
     Status,
     ToCoordinator,
 )
+from interlock.protocol.task_grammar import TASK_VERBS, format_about_task, parse_about_task
+from interlock.protocol.task_messages import ToTask
 from interlock.protocol.words import BadText as BadText  # noqa: PLC0414 - part of what is imported from here
 from interlock.protocol.words import nothing_more, quote, read_word, short
 
@@ -37,6 +39,7 @@ VERBS: dict[str, str] = {
     "HANDOVER": "HANDOVER <resource> <agent>",
     "GRANT": "GRANT <request id> [<epoch>]",
     **LEASE_VERBS,
+    **TASK_VERBS,
 }
 _FENCE = re.compile(r"\s*(?:fence=(\d{1,18})\s*)?")
 
@@ -92,6 +95,8 @@ def parse(text: str) -> ToCoordinator:
             return Grant(request_id, int(rest or 0))
         case _ if verb in LEASE_VERBS:
             return parse_about_lease(verb, text, at)
+        case _ if verb in TASK_VERBS:
+            return parse_about_task(verb, text, at)
         case _:
             resource, at = read_word(text, at, form)
             nothing_more(text, at, form)
@@ -147,6 +152,8 @@ def format_message(message: ToCoordinator) -> str:
             return f"HANDOVER {quote(resource)} {quote(agent)}"
         case Grant(request_id, epoch):
             return f"GRANT {quote(request_id)}" + (f" {epoch}" if epoch else "")
+        case _ if isinstance(message, ToTask):
+            return format_about_task(message)
         case _:
             return format_about_lease(message)
 

@@ -30,6 +30,7 @@ class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
         wait_ms: how long it may wait.
         parent: the lease that it was split from. above: that one, what that was split from, and so on.
         launches: commands that run under it, which keep it in force.
+        task: that it is for.
         ending, why: how it ends, and why, once the last of those commands is gone.
     """
 
@@ -57,6 +58,7 @@ class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
     launches: dict[str, Launch] = {}
     ending: str = ""
     why: str = ""
+    task: str = ""
 
     def is_bound(self) -> bool:
         """Something that lives keeps it in force, and no clock ends it."""

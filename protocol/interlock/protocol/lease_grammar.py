@@ -1,6 +1,6 @@
 """What is said about leases, as one line of text, and back.
 
-    LEASE <worktree> <path> [<path> …] [ttl=10m] [wait=5m] [name=N] [shared] [- <what for>]
+    LEASE <worktree> <path> [<path> …] [ttl=10m] [wait=5m] [name=N] [task=T] [shared] [- <what for>]
 
 A path that reads as one of these words is written with `./` before it.
 """
@@ -10,16 +10,16 @@ import re
 from interlock.protocol.durations import format_duration, parse_duration
 from interlock.protocol.lease_messages import AskLease, RenewLease, ReturnLease, SplitLease, ToTerritory, TransferLease
 from interlock.protocol.limits import CLAIMS_MAX, PURPOSE_CHARACTERS_MAX
-from interlock.protocol.words import BadText, nothing_more, quote, read_word, short
+from interlock.protocol.words import BadText, nothing_more, quote, read_options, read_word, short
 
 LEASE_VERBS = {
-    "LEASE": "LEASE <worktree> <path> [<path> …] [ttl=10m] [wait=5m] [name=N] [shared] [- <what for>]",
+    "LEASE": "LEASE <worktree> <path> [<path> …] [ttl=10m] [wait=5m] [name=N] [task=T] [shared] [- <what for>]",
     "RENEW": "RENEW <lease> [<how long>]",
     "RETURN": "RETURN <lease>",
     "TRANSFER": "TRANSFER <lease> <agent>",
     "SPLIT": "SPLIT <lease> <agent> <path> [<path> …] [ttl=2m] [- <what for>]",
 }
-_OPTION = re.compile(r"(ttl|wait|name)=(.*)", re.DOTALL)
+_OPTION = re.compile(r"(ttl|wait|name|task)=(.*)", re.DOTALL)
 
 
 def parse_about_lease(verb: str, text: str, at: int) -> ToTerritory:
@@ -31,22 +31,22 @@ def parse_about_lease(verb: str, text: str, at: int) -> ToTerritory:
     first, at = read_word(text, at, form)
     match verb:
         case "LEASE":
-            paths, options, purpose = _paths(text, at, form, ("ttl", "wait", "name", "shared"))
+            said = read_options(text, at, form, ("ttl", "wait", "name", "task"), ("shared",))
             return AskLease(
-                paths, first, purpose, _time(options, "ttl", form), "shared" in options, _time(options, "wait", form),
-                options.get("name", ""),
+                said.words, first, said.rest, _time(said.one("ttl"), form), "shared" in said.flags,
+                _time(said.one("wait"), form), said.one("name"), task=said.one("task"),
             )  # fmt: skip
         case "SPLIT":
             agent, at = read_word(text, at, form)
-            paths, options, purpose = _paths(text, at, form, ("ttl",))
-            return SplitLease(first, agent, paths, _time(options, "ttl", form), purpose)
+            said = read_options(text, at, form, ("ttl",))
+            return SplitLease(first, agent, said.words, _time(said.one("ttl"), form), said.rest)
         case "TRANSFER":
             agent, at = read_word(text, at, form)
             nothing_more(text, at, form)
             return TransferLease(first, agent)
         case "RENEW":
             rest = text[at:].strip()
-            return RenewLease(first, _time({"ttl": rest}, "ttl", form) if rest else 0)
+            return RenewLease(first, _time(rest, form))
         case _:
             nothing_more(text, at, form)
             return ReturnLease(first)
@@ -55,11 +55,12 @@ def parse_about_lease(verb: str, text: str, at: int) -> ToTerritory:
 def format_about_lease(message: ToTerritory) -> str:
     """Write it as the text that `parse_about_lease` reads; what only a `bus run` says has no text."""
     match message:
-        case AskLease(claims, worktree, purpose, ttl_ms, shared, wait_ms, name):
+        case AskLease(claims, worktree, purpose, ttl_ms, shared, wait_ms, name, task=task):
             options = [
                 *([f"ttl={format_duration(ttl_ms)}"] if ttl_ms else []),
                 *([f"wait={format_duration(wait_ms)}"] if wait_ms else []),
                 *([quote(f"name={name}")] if name else []),
+                *([quote(f"task={task}")] if task else []),
                 *(["shared"] if shared else []),
             ]
             return " ".join(["LEASE", quote(worktree), *map(_path, claims), *options]) + _for(purpose)
@@ -86,31 +87,12 @@ def checked_about_lease(message: ToTerritory) -> ToTerritory:
 
 
 # --- straight helpers ---------------------------------------------------------------------
-def _paths(text: str, at: int, form: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str], str]:
-    """Paths, options by name, and the rest after a lone dash, verbatim."""
-    paths: list[str] = []
-    options: dict[str, str] = {}
-    while text[at:].strip():
-        word, at = read_word(text, at, form)
-        option = _OPTION.fullmatch(word)
-        if word == "-":
-            return tuple(paths), options, text[at:]
-        if word == "shared" and "shared" in known:
-            options["shared"] = ""
-        elif option is not None and option[1] in known:
-            options[option[1]] = option[2]
-        else:
-            paths.append(word)
-    return tuple(paths), options, ""
-
-
-def _time(options: dict[str, str], name: str, form: str) -> int:
-    if name not in options:
-        return 0
-    time_ms = parse_duration(options[name])
-    if not time_ms:
-        raise BadText(f"{short(options[name])!r} is no duration: {form}")
-    return time_ms
+def _time(said: str, form: str) -> int:
+    """0 where nothing was said. Raises BadText."""
+    time_ms = parse_duration(said) if said else 0
+    if said and not time_ms:
+        raise BadText(f"{short(said)!r} is no duration: {form}")
+    return time_ms or 0
 
 
 def _path(path: str) -> str:

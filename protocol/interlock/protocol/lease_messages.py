@@ -20,6 +20,7 @@ class AskLease(msgspec.Struct, frozen=True, omit_defaults=True, tag="LEASE"):
         name: the sender's own name for the lease: asked for again under that name, it is the same one.
         bound: it ends with the process that asks.
         run: a `bus run` asks: it ends with its wrapper, and is told over its connection.
+        task: it is for that task of the sender's, and within what that one lets change.
     """
 
     claims: tuple[str, ...]
@@ -31,6 +32,7 @@ class AskLease(msgspec.Struct, frozen=True, omit_defaults=True, tag="LEASE"):
     name: str = ""
     bound: bool = False
     run: bool = False
+    task: str = ""
 
 
 class RenewLease(msgspec.Struct, frozen=True, omit_defaults=True, tag="RENEW"):

@@ -119,6 +119,21 @@ HOT_PATTERNS_KEPT = 256  # patterns that were waited for
 HOT_WAITS_KEPT = 64  # and so many times of each: more in an hour is hot enough
 WAITS_KEPT = 512  # waits for leases, of which the middle and the long ones are told
 
+# --- tasks --------------------------------------------------------------------------------
+TASKS_MAX = 4_096  # that are not over: more is a backlog, which wants a tracker
+TASKS_OVER_KEPT = 1_024  # to show and to go on from; older ones are in the log
+TASK_TEXT_CHARACTERS_MAX = 4_096  # an objective, a gap, a reason: longer ones belong in a file that it names
+TASKS_A_PAGE = 256  # some 100 KB in one answer
+TASK_LIST_MAX = 64  # constraints, resources, gaps, launches of one message: people read them
+FILES_REPORTED_MAX = 256  # that are read for one report
+CHANGES_REPORTED_MAX = 256  # rows of git's list; the others are counted
+FILE_REPORTED_BYTES_MAX = 4 * 1024**3  # some seconds of reading; a larger result wants a hash of its own
+JUDGEMENTS_KEPT = 32  # of one task: whoever is sent back more often does something else
+RESERVATIONS_OF_TASK_KEPT = 256  # those that are over; what is held is never forgotten
+LAUNCHES_OF_TASK_KEPT = 256
+LAUNCHES_OVER_KEPT = 1_024  # commands that have ended, for reports that name them
+DIFFERENCES_TOLD_MAX = 8  # in one sentence; bus outcome shows all
+
 # --- state files --------------------------------------------------------------------------
 STATE_FILE_TICKETS_MAX = 100  # of a queue; the others are counted
 STATE_FILE_BYTES_MAX = 1024 * 1024  # 64 units and 100 tickets with everything as long as it may be

@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.protocol.identity import Identity
 from interlock.protocol.lease_messages import AboutLease, ToTerritory
+from interlock.protocol.task_messages import AboutTask, ToTask
 
 
 # --- to the coordinator -------------------------------------------------------------------
@@ -24,6 +25,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
         process: the wrapper of a `bus run`, or the program that attends; when it is gone its ticket is too.
         under: fence of the `bus run` that this one was started in, so that it need not wait for itself.
         ticket: id of the reservation that a `bus run` is to use, where its agent could use several.
+        task: it is for that task of the sender's.
     """
 
     resource: str
@@ -36,6 +38,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
     under: int = 0
     attended: bool = False
     ticket: str = ""
+    task: str = ""
 
 
 class Release(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASE"):
@@ -90,7 +93,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True, tag="GRANT"):
     epoch: int = 0
 
 
-ToCoordinator = Request | Release | Extend | Cancel | Restart | Status | Handover | Grant | ToTerritory
+ToCoordinator = Request | Release | Extend | Cancel | Restart | Status | Handover | Grant | ToTerritory | ToTask
 
 
 # --- from the coordinator -----------------------------------------------------------------
@@ -288,7 +291,7 @@ class Text(msgspec.Struct, frozen=True, tag="TEXT"):
 
 FromBus = (
     Granted | Queued | StillUsing | Revoked | Down | Released | Extended | Cancelled | Admitted | PolicyIs
-    | AboutLease | Joined | Left | Sent | Acked | Refused | Text
+    | AboutLease | AboutTask | Joined | Left | Sent | Acked | Refused | Text
 )  # fmt: skip  # what can stand in an outbox
 
 NEWS = ("GRANTED", "STILL USING?", "DOWN", "REVOKED", "LEASED", "LEASE ENDED")  # what every command shows first, once

@@ -21,6 +21,7 @@ RESERVED = frozenset({COORDINATOR, SUPERVISOR, "timer", "journal", "all"})
 
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LAUNCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -47,6 +48,14 @@ def why_not_launch(launch: str) -> str | None:
     if _LAUNCH.fullmatch(launch):
         return None
     return "a launch id has a letter or digit first, then letters, digits, '.', '_' or '-', at most 128 in all"
+
+
+def why_not_task(task: str) -> str | None:
+    """Why that is no id of a task, in one sentence; None where it is one."""
+    if len(task) <= AGENT_NAME_CHARACTERS_MAX and _TASK.fullmatch(task) and ".." not in task:
+        return None
+    most = AGENT_NAME_CHARACTERS_MAX
+    return f"{task[:most]!r} is no id of a task: 1 to {most} letters, digits, '.', '_' or '-', a letter or digit first"
 
 
 def is_key(resource: str) -> bool:

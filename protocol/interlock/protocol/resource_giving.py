@@ -15,6 +15,7 @@ from interlock.protocol.resource_handover import cancel_ticket
 from interlock.protocol.resource_state import Ticket, Unit, UnitState, first_grantable, queued_of, unit_of
 from interlock.protocol.resource_waiting import release_hold
 
+HANDED_OVER = "handed over to "  # and the name of who is next: how such a hold has ended
 NEXT = ".next"  # after the message's id, for the id of the ticket that it makes
 
 
@@ -59,7 +60,7 @@ def handover(draft: Draft, mail: Mail, body: Handover) -> None:
         if first is None:
             draft.given = unit.name
             draft.event(Requested(body.agent, _ticket_of_heir(draft, mail, body.agent, unit.ticket)))
-        release_hold(draft, unit, f"handed over to {body.agent}")
+        release_hold(draft, unit, HANDED_OVER + body.agent)
         draft.answer(mail.sender, Released(mail.called, draft.state.key, unit.fence))
 
 

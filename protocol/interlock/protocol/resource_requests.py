@@ -74,6 +74,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
             worktree=body.worktree,
             purpose=body.purpose or waiting.purpose,
             time_ms=waiting.time_ms if body.time_ms is None else body.time_ms,
+            task=body.task or waiting.task,
             process=waiting.process if body.process == waiting.process else None,  # no end of one ends what two want
         )
         if amended != waiting:
@@ -102,6 +103,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         run=body.run,
         process=body.process,
         also=mail.also,
+        task=body.task,
     )
     draft.event(Requested(mail.sender, ticket))
 
@@ -111,7 +113,10 @@ def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
     assert unit.ticket is not None
     worktree = unit.ticket.worktree
     elsewhere = body.worktree != worktree and draft.state.definition.kind is not Kind.LOCK
-    if unit.state is UnitState.DRAINING:
+    if body.task not in {"", unit.ticket.task} and not body.run:
+        why = f"you have {mail.called} already, and not for {body.task}: RELEASE it first, or ask without the task"
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
+    elif unit.state is UnitState.DRAINING:
         why = f"your last hold ends only when its command does ({unit.why}): bus status {mail.called}"
         draft.refuse(mail.sender, Code.RESOURCE_BUSY, why, mail.called)
     elif elsewhere:

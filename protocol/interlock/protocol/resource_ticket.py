@@ -21,6 +21,7 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
         overdue: was absent when the absent were last looked at; at the next look its place ends.
         misses: grants in a row that it did not notice.
         also: as whom its agent counted besides, when it asked.
+        task: of its agent, that it is for.
     """
 
     request_id: str
@@ -38,6 +39,7 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
     overdue: bool = False
     misses: int = 0
     also: tuple[str, ...] = ()
+    task: str = ""
 
     def is_of(self, participants: tuple[str, ...]) -> bool:
         """Whether one of them is who its agent counts as."""

@@ -112,7 +112,7 @@ def _acquire(draft: Draft, asked: Acquire) -> None:
     lease = Lease(
         f"L{draft.next_seq()}", asked.sender, asked.claims, asked.incarnation, asked.id, asked.shared, asked.purpose,
         ttl_ms, asked.key, asked.worktree, draft.now.at_ms, process=asked.process, with_agent=asked.with_agent,
-        run=asked.run,
+        run=asked.run, task=asked.task,
     )  # fmt: skip
     if not is_blocked(draft.state, lease):
         if len(draft.state.held) >= LEASES_MAX:
@@ -161,7 +161,7 @@ def _asked_before(draft: Draft, asked: Acquire) -> Lease | None:
 
 def _answer_again(draft: Draft, lease: Lease, asked: Acquire) -> None:
     plain = [{(each.pattern, each.first, each.last) for each in claims} for claims in (lease.claims, asked.claims)]
-    if plain[0] != plain[1] or lease.shared != asked.shared:
+    if plain[0] != plain[1] or (lease.shared, lease.task) != (asked.shared, asked.task):
         has = " ".join(texts(lease.claims))
         why = f"{lease.id} has the name {asked.key!r} already and other claims ({has}): use another name"
         draft.refuse(asked.sender, Code.ID_CONFLICT, why)

@@ -15,6 +15,7 @@ class Acquire(msgspec.Struct, frozen=True):
         wait_ms: how long it may wait in the queue; 0: refused where it would have to.
         again: the very same message was taken in before: it is never done twice.
         process: it is to end with that process. with_agent: with its agent, which is bound to one.
+        task: that it is for.
     """
 
     sender: str
@@ -31,6 +32,7 @@ class Acquire(msgspec.Struct, frozen=True):
     with_agent: bool = False
     run: bool = False
     again: bool = False
+    task: str = ""
 
 
 class Renew(msgspec.Struct, frozen=True):

@@ -82,7 +82,7 @@ def transfer(draft: Draft, asked: Transfer) -> None:
         return
     new = replace(
         lease, agent=asked.to, incarnation=asked.incarnation, process=None, with_agent=asked.with_agent, run=False,
-        key="", request=asked.id,
+        key="", request=asked.id, task="",
     )  # fmt: skip
     against = in_force_against(draft.state, new)
     if against is not None:

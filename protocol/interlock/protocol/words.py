@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from typing import NamedTuple
 
 _BARE_WORD = re.compile(r"\s*([^\s'\"\\]+)(?:\s|\Z)")
 _NEEDS_NO_QUOTES = re.compile(r"[^\s'\"\\]+")
@@ -48,6 +49,42 @@ def read_word(text: str, at: int, form: str) -> tuple[str, int]:
     if quote_mark:
         raise BadText(f"the quote opened at {short(text[started_at:])!r} is never closed: {form}")
     return out, at
+
+
+class Options(NamedTuple):
+    """Words and options of a message. Args: words: that are none. said: (name, value). rest: after a lone dash."""
+
+    words: tuple[str, ...]
+    said: tuple[tuple[str, str], ...]
+    flags: frozenset[str]
+    rest: str
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Every value of an option."""
+        return tuple(value for each, value in self.said if each == name)
+
+    def one(self, name: str) -> str:
+        """The last value of an option; "" where it was not said."""
+        return next(reversed(self.all(name)), "")
+
+
+def read_options(text: str, at: int, form: str, names: tuple[str, ...] = (), flags: tuple[str, ...] = ()) -> Options:
+    """Words, `name=value` of these names, flags, and the rest after a lone dash, verbatim."""
+    words: list[str] = []
+    said: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    while text[at:].strip():
+        word, at = read_word(text, at, form)
+        name, equals, value = word.partition("=")
+        if word == "-":
+            return Options(tuple(words), tuple(said), frozenset(seen), text[at:])
+        if word in flags:
+            seen.add(word)
+        elif equals and name in names:
+            said.append((name, value))
+        else:
+            words.append(word)
+    return Options(tuple(words), tuple(said), frozenset(seen), "")
 
 
 def nothing_more(text: str, at: int, form: str) -> None:

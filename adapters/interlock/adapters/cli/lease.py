@@ -27,6 +27,7 @@ def command(
     wait: str = typer.Option("", "--wait", help="Wait so long where somebody has a part of it."),
     key: str = typer.Option("", "--key", help="Your own name for it: asked for again, it is the same lease."),
     shared: bool = typer.Option(False, "--shared", help="Others may share it, if all of them do."),
+    task: str = typer.Option("", "--task", metavar="ID", help="acquire: for that task of yours, within its bounds."),
     mine: bool = typer.Option(False, "--mine", help="release: all that you have here."),
     because: str = typer.Option("", "--because", metavar="WHY", help="A person takes another's: its owner reads it."),
 ) -> int:
@@ -39,7 +40,7 @@ def command(
     ttl_ms, wait_ms = milliseconds(ttl, "--ttl") or 0, milliseconds(wait, "--wait") or 0
     match action:
         case "acquire" if words:
-            return _acquire(words, ttl_ms, purpose, wait_ms, key, shared)
+            return _acquire(words, ttl_ms, purpose, wait_ms, key, shared, task)
         case "renew" if len(words) == 1:
             return _say({"type": "RENEW", "lease": words[0], "ttl_ms": ttl_ms})
         case "release" if words or mine:
@@ -56,7 +57,7 @@ def command(
     raise Failure(64, f"no action {action!r}: bus lease {', '.join(ACTIONS)}")
 
 
-def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str, shared: bool) -> int:
+def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str, shared: bool, task: str) -> int:
     from interlock.adapters.cli.asking import current_directory
     from interlock.adapters.cli.connection import Connection
     from interlock.adapters.cli.lease_wait import LeaseWait
@@ -64,7 +65,7 @@ def _acquire(paths: list[str], ttl_ms: int, purpose: str, wait_ms: int, key: str
 
     body = {
         "type": "LEASE", "claims": paths, "worktree": current_directory(), "purpose": purpose, "ttl_ms": ttl_ms,
-        "shared": shared, "wait_ms": wait_ms, "name": key,
+        "shared": shared, "wait_ms": wait_ms, "name": key, "task": task,
     }  # fmt: skip
     with Connection(Given.options) as connection:
         connection.agent()

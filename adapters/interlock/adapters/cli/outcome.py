@@ -1,4 +1,4 @@
-"""`bus outcome`: what became of a message, or of a resource: the record against what is there. It does nothing."""
+"""`bus outcome`: what became of a message, a task or a resource: the record against what is there. It does nothing."""
 
 import re
 from typing import Any
@@ -17,9 +17,17 @@ SAYS = {
 }
 
 
-def command(what: str = typer.Argument(..., metavar="ID|RESOURCE", help="A message's id, or a resource.")) -> int:
-    """Establish what became of it, before anything is done again: exit 0 where record and reality agree."""
-    return _message(what) if MESSAGE_ID.fullmatch(what) else _resource(what)
+def command(
+    what: str = typer.Argument(..., metavar="ID|TASK|RESOURCE", help="A message's id, a task's, or a resource."),
+) -> int:
+    """Establish what became of it, before anything is done again: exit 0 where record and reality agree.
+
+    Where a task and a resource have one name, task/NAME and machine/NAME say which.
+    """
+    if MESSAGE_ID.fullmatch(what):
+        return _message(what)
+    document = _task_of(what)
+    return _task(document) if document is not None else _resource(what)
 
 
 # --- a message ------------------------------------------------------------------------------
@@ -43,6 +51,47 @@ def _message(id_: str) -> int:
     else:
         say_out(f"{id_} to {receipt['to']}: {state}, {SAYS.get(state, 'see bus tail')}")
     return 0
+
+
+# --- a task ---------------------------------------------------------------------------------
+def _task_of(name: str) -> dict[str, Any] | None:
+    """The record of a task of that name, with its files as they are now; None where there is none. Raises Failure."""
+    from interlock.adapters.cli.asking import ask_supervisor
+    from interlock.adapters.cli.connection import Connection
+
+    told = name.startswith("task/")
+    if not told and "/" in name:
+        return None
+    with Connection(Given.options) as connection:
+        try:
+            question = {"type": "TASK_RECORD", "task": name.removeprefix("task/"), "look": True}
+            document: dict[str, Any] = ask_supervisor(connection, question)["task"]
+        except Failure as failure:
+            if told or failure.code != "TARGET_ENDED":
+                raise
+            return None
+        if not told:
+            try:
+                ask_supervisor(connection, {"type": "STATUS", "resource": name})
+            except Failure:
+                return document
+            raise Failure(
+                64, f"a task and a resource are called {name}: say task/{name}, or its key", "AMBIGUOUS_TARGET"
+            )
+    return document
+
+
+def _task(document: dict[str, Any]) -> int:
+    """Each reported file as it is now, each command, and who accepted."""
+    from interlock.adapters.cli.output import say_json
+    from interlock.adapters.task_record import for_terminal
+
+    differs = document.get("differs", [])
+    if Given.options.json:
+        say_json({"asked": document["task"], "kind": "task", **document})
+    else:
+        say_out("\n".join([for_terminal(document), *(f"DIFFERS {each}" for each in differs)]))
+    return 1 if differs else 0
 
 
 # --- a resource -----------------------------------------------------------------------------

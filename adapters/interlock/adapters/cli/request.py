@@ -14,6 +14,7 @@ def command(
     time: str = typer.Option("", "--time", help="How long you expect to need it, such as 20m."),
     worktree: str = typer.Option("", "--worktree", help="Default: the git top here."),
     wait: str = typer.Option(None, "--wait", help="Wait so long for it; the place stays when time is up."),
+    task: str = typer.Option("", "--task", metavar="ID", help="For that task of yours, within its bounds."),
     no_wait: bool = typer.Option(False, "--no-wait", help="Do not even queue."),
     request_id: str = typer.Option(
         "", "--request-id", help="Name the ticket yourself; the same id is the same request."
@@ -39,6 +40,7 @@ def command(
         "purpose": purpose,
         "time_ms": milliseconds(time, "--time"),
         "queue": not no_wait,
+        "task": task,
     }
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with Connection(Given.options, quiet_about=resources[0]) as connection:

@@ -14,6 +14,7 @@ def command(
         [], "--lease", metavar="PATH", help="Paths that it will change; several: all or none."
     ),
     shared: bool = typer.Option(False, "--shared", help="Others may share the lease, if all of them do."),
+    task: str = typer.Option("", "--task", metavar="ID", help="For that task of yours: its end is on its record."),
     ticket: str = typer.Option("", "--ticket", metavar="ID", help="Run under this request of yours."),
     time_: str = typer.Option("", "--time", help="How long you expect it to take."),
     wait: str = typer.Option("", "--wait", help="How long to wait for the grant (default: [bus] wait, 5m)."),

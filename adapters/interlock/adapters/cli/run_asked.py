@@ -8,10 +8,10 @@ import sys
 from interlock.adapters.cli.options import Failure, milliseconds
 
 USAGE = (
-    "bus run [--resource R]… [--lease PATH]… [--shared] [--ticket ID] [--time D] [--wait D] [--for WHY] "
+    "bus run [--resource R]… [--lease PATH]… [--shared] [--task ID] [--ticket ID] [--time D] [--wait D] [--for WHY] "
     "[--if-unavailable fail|run] -- COMMAND…"
 )
-VALUED = {"--resource", "--lease", "--ticket", "--time", "--wait", "--for", "--if-unavailable"}
+VALUED = {"--resource", "--lease", "--task", "--ticket", "--time", "--wait", "--for", "--if-unavailable"}
 PLAIN = {"--shared"}
 SHORT = {"-r": "--resource"}
 KEYS = ("machine/", "repository/")
@@ -40,6 +40,7 @@ class Asked:
         self.shared = "--shared" in last
         if self.shared and not self.leases:
             raise Failure(64, f"--shared is of a lease: {USAGE}")
+        self.task = last.get("--task", "")
         self.ticket = last.get("--ticket", "")
         self.time_ms = milliseconds(last.get("--time", ""), "--time")
         self.wait_ms = 0 if last.get("--wait") in {"0", "0s"} else milliseconds(last.get("--wait", ""), "--wait")

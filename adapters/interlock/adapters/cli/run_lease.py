@@ -28,6 +28,7 @@ class RunLease:
         body = {
             "type": "LEASE", "claims": asked.leases, "worktree": os.getcwd(), "purpose": asked.purpose,
             "wait_ms": int(max(0.0, until - time.monotonic()) * 1000), "shared": asked.shared, "run": True,
+            "task": asked.task,
         }  # fmt: skip
         self._wait = LeaseWait(connection, body, until, quiet=quiet)
 

@@ -197,6 +197,7 @@ class Tickets:
             "type": "REQUEST", "resource": want.called, "worktree": self._worktree, "purpose": self._asked.purpose,
             "time_ms": self._asked.time_ms, "run": True, "under": under.get(want.key, only),
             **({"ticket": want.reservation} if want.reservation else {}),
+            **({"task": self._asked.task} if want.called in self._asked.resources else {}),  # else a policy's
         }  # fmt: skip
 
     def _hear(self, within_s: float) -> None:

@@ -134,6 +134,7 @@ class _Command:
                 "holds": {each["key"]: each["fence"] for each in self._granted}, "epochs": self._epochs,
                 "digest": asked.digest(self._directory), "directory": self._directory,
                 "recognised": asked.recognised, "inside": inside(),
+                "task": asked.task,
                 **({"leases": {self._leased["lease"]: self._leased["fence"]}} if self._leased is not None else {}),
             })  # fmt: skip
         except BaseException:
@@ -191,6 +192,8 @@ class _Command:
             say_err(f"bus: processes of {name} are left in the background: {stays} until they end")
         if ended:
             self._report(leader_only=not gone)
+        if ended and self._asked.task:
+            say_err(f"bus: for {self._asked.task}: {self._launch} ended with {code}")
         return code
 
     # --- signals --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ WAIT = "10s"
 def command(
     pid: int = typer.Argument(..., help="Its number."),
     wait: str = typer.Option(WAIT, "--wait", help="How long it may take to end."),
+    task: str = typer.Option("", "--task", metavar="ID", help="Only if it is shown to run for that task of yours."),
     kill: bool = typer.Option(False, "--kill", help="SIGKILL where it has not ended by then."),
 ) -> int:
     """End one process by its number: looked at in that very moment, and only if it is shown to be yours.
@@ -35,11 +36,16 @@ def command(
     tie = Look(owners, agent).tie(seen)
     if not tie.is_mine:
         raise Failure(77, f"{shown} is left running, for it is {tie.how}: see bus ps, bus status", "SCOPE_DENIED")
+    if task and tie.task != task:
+        runs = f"it runs for {tie.task}" if tie.task else "nothing on record connects it with a task"
+        why = f"{shown} is left running: it is {tie.how}, but {runs}, and not for {task}: see bus task show {task}"
+        raise Failure(77, why, "SCOPE_DENIED")
+    how = f"{tie.how}, for {task}" if task else tie.how
     for signum, within_s in ((signal.SIGTERM, wait_ms / 1000), *([(signal.SIGKILL, 5.0)] if kill else [])):
         if not send_signal(seen.identity, signum) and fact(pid) is not None:
             raise Failure(77, f"{shown} is left running, for this user may not signal it", "CAPABILITY_DENIED")
         if gone_within(seen.identity, within_s):
-            return _stopped(pid, shown, tie.how, signum)
+            return _stopped(pid, shown, how, signum)
     raise Failure(75, f"{shown} has not ended within {wait}: wait longer, or say --kill", "RESOURCE_WAIT_TIMEOUT")
 
 

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 import anyio
 import msgspec
 
+from interlock.adapters.reported_files import files_of, look_at
 from interlock.adapters.small_files import read_regular
 from interlock.coordinator.repositories import Place
 from interlock.protocol.claim import BadClaim, Claim, parse_claim
 from interlock.protocol.limits import LEASED_FILE_BYTES_MAX
+from interlock.protocol.task_state import FileFact
 from interlock.protocol.visible import visible
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -32,6 +34,12 @@ class DiskGround:
 
     async def claims(self, place: Place, base: str, texts: Sequence[str]) -> tuple[Claim, ...]:
         return await anyio.to_thread.run_sync(claims_of, place.worktree, base, tuple(texts))
+
+    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
+        return await anyio.to_thread.run_sync(files_of, top, base, tuple(names))
+
+    async def look(self, top: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+        return await anyio.to_thread.run_sync(look_at, top, tuple(paths))
 
 
 def claims_of(top: str, base: str, texts: Sequence[str]) -> tuple[Claim, ...]:

@@ -1,0 +1,187 @@
+"""Tasks: what agents say of work, put to the task's machine once the door has found out what is so.
+
+REPORT ──▶ its files read and hashed, its launches looked up in the ledger ──▶ `task/<id>`
+ACCEPT ──▶ the reported files read again ──▶ `task/<id>`: as they were reported?
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from interlock.coordinator.actor import Item
+from interlock.coordinator.ground import Ground, NoFile
+from interlock.coordinator.naming import Names, No
+from interlock.coordinator.session import Session
+from interlock.coordinator.territories import Territories
+from interlock.coordinator.world import TASK
+from interlock.protocol.claim import Claim
+from interlock.protocol.codes import Code
+from interlock.protocol.limits import TASKS_MAX
+from interlock.protocol.names import nearest
+from interlock.protocol.task import standing
+from interlock.protocol.task_commands import Assign, Begin, HandIn, Judge, TaskCommand, Withdraw
+from interlock.protocol.task_messages import (
+    AcceptTask,
+    AssignTask,
+    BeginTask,
+    RejectTask,
+    ReportTask,
+    ToTask,
+    WithdrawTask,
+)
+from interlock.protocol.task_scope import is_outside
+from interlock.protocol.task_state import Assignment, Change, FileFact, Report, Task, TaskLaunch
+from interlock.protocol.visible import visible
+
+if TYPE_CHECKING:
+    from interlock.coordinator.supervisor import Supervisor
+
+Deliver = Callable[[Session, str, Item], None]
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LETTERS = frozenset("ACDMRTUX?")  # of git's list
+
+
+class Tasks:
+    """One per bus. Args: ground: the disk."""
+
+    def __init__(self, supervisor: Supervisor, names: Names, territories: Territories, ground: Ground) -> None:
+        self._supervisor = supervisor
+        self._names = names
+        self._territories = territories
+        self._ground = ground
+
+    async def hear(self, session: Session, message: ToTask, item: Item, deliver: Deliver) -> None:
+        """Put one message to its machine.
+
+        Args:
+            item: with the message's id, sender, digest and size; what it says to the machine is made here.
+            deliver: puts it into a mailbox, and has the answer go to the session.
+
+        Raises:
+            No: it names no agent, resource, path, file or launch that there is; or it was said before, and is over.
+        """
+        world, key = self._supervisor.world, TASK + message.task
+        if item.id in world.ids and key in world.tasks:
+            self._supervisor.say(session, item.id, standing(world.tasks[key]))
+            return
+        command = await self._command(session, message, item)
+        deliver(session, key, msgspec.structs.replace(item, command=command))
+
+    async def _command(self, session: Session, message: ToTask, item: Item) -> TaskCommand:
+        sender, id_, task = item.sender, item.id, self._supervisor.world.task(TASK + message.task)
+        match message:
+            case AssignTask():
+                return Assign(sender, id_, await self._assignment(session, message, sender))
+            case BeginTask():
+                return Begin(sender, id_)
+            case ReportTask():
+                return HandIn(sender, id_, await self._report(session, message, sender, task))
+            case AcceptTask(_, because, despite):
+                number, now = await self._look(task)
+                return Judge(sender, id_, True, because, despite, False, number, now)
+            case RejectTask(_, because, for_good):
+                number = task.report.number if task.report is not None else 0
+                return Judge(sender, id_, False, because, False, for_good, number)
+            case WithdrawTask(_, because):
+                return Withdraw(sender, id_, because)
+
+    async def _assignment(self, session: Session, ask: AssignTask, sender: str) -> Assignment:
+        world = self._supervisor.world
+        if TASK + ask.task not in world.tasks and len(world.tasks) - len(world.tasks_over) >= TASKS_MAX:
+            raise No(Code.QUEUE_FULL, f"{TASKS_MAX} tasks are not over, no more can be: accept or withdraw some")
+        assignee = self._known(ask.agent)
+        acceptor = self._known(ask.acceptor) if ask.acceptor else ""
+        territory, claims = "", tuple[Claim, ...]()
+        if ask.changes:
+            place, base = self._territories.place(session, ask.worktree)
+            territory = self._territories.key_of(place)
+            claims = await self._territories.claims(place, base, ask.changes)
+        resources = tuple(
+            self._names.resolve(each, session, sender=sender, worktree=ask.worktree) for each in ask.resources
+        )
+        return Assignment(
+            sender, assignee, ask.objective, territory, claims, tuple(dict.fromkeys(resources)), ask.constraints,
+            ask.acceptance, ask.deliverable, acceptor, _commit(ask.base),
+        )  # fmt: skip
+
+    async def _report(self, session: Session, said: ReportTask, sender: str, task: Task) -> Report:
+        """What it names, as it is at this moment. Raises No."""
+        known = task.assignment
+        if said.handed_to:
+            self._known(said.handed_to)
+        if known is None or task.is_over() or sender != known.assignee:  # the machine says so: nothing is read for it
+            return Report(0, sender, 0)
+        launches = tuple(self._launch(each, sender, task) for each in dict.fromkeys(said.launches))
+        top, territory, base = "", "", said.worktree if said.worktree not in {"", "-"} else session.worktree
+        if said.files or said.changes:
+            try:
+                place, base = self._territories.place(session, said.worktree)
+                top, territory = place.worktree, self._territories.key_of(place)
+            except No:
+                if known.territory or not base.startswith("/"):
+                    raise
+        try:
+            files = await self._ground.files(top, base, said.files)
+        except NoFile as error:
+            raise No(Code.BAD_MESSAGE, str(error)) from None
+        abroad = next((each.path for each in files if each.path.startswith("/")), "")
+        if abroad and session.is_file:
+            why = "is outside of the worktree, where a folder's message cannot look: bus task report can"
+            raise No(Code.SCOPE_DENIED, f"{visible(abroad)} {why}")
+        return Report(
+            0, sender, 0, top,
+            tuple(_judged(each, is_outside(known, territory, each.path)) for each in files),
+            tuple(
+                Change(each.path, each.how, is_outside(known, territory, each.path))
+                for each in said.changes if each.how in _LETTERS
+            ),
+            max(0, said.more), _commit(said.head), launches, said.gaps, said.summary, said.released, said.handed_to,
+        )  # fmt: skip
+
+    async def _look(self, task: Task) -> tuple[int, tuple[FileFact, ...]]:
+        """The files of its report as they are now, and which report that is."""
+        report = task.report
+        if report is None:
+            return 0, ()
+        return report.number, await self._ground.look(report.root, [each.path for each in report.files])
+
+    # --- straight helpers -------------------------------------------------------------------
+    def _launch(self, launch: str, sender: str, task: Task) -> TaskLaunch:
+        """What the ledger holds of a command that has ended. Raises No."""
+        gate, shown = self._supervisor.world.gate, visible(launch)[:128]
+        running, over = gate.commands.get(launch), gate.over.get(launch)
+        owner = running.agent if running is not None else over.agent if over is not None else ""
+        if owner not in {"", sender}:
+            raise No(Code.NOT_HOLDER, f"{shown} is {owner}'s command, and no evidence of yours: name one that you ran")
+        if running is not None:
+            raise No(Code.RESOURCE_BUSY, f"{shown} ({running.command}) has not ended: report when it has, see bus ps")
+        if over is not None:
+            return TaskLaunch(launch, over.command, over.code, over.over_ms)
+        known = task.launches.get(launch)
+        if known is None or not known.over_ms:
+            why = f"no command {shown} of yours is in the ledger: run it as bus run --task {task.id} -- COMMAND"
+            raise No(Code.TARGET_ENDED, why)
+        return known
+
+    def _known(self, name: str) -> str:
+        agents = self._supervisor.world.registry.agents
+        if name not in agents:
+            close = nearest(name, agents)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
+            raise No(Code.UNKNOWN_TARGET, f"no agent {visible(name)[:64]!r} ever joined: {hint}")
+        return name
+
+
+def _judged(file: FileFact, outside: bool) -> FileFact:
+    return msgspec.structs.replace(file, outside=outside) if outside else file
+
+
+def _commit(said: str) -> str:
+    """Raises No."""
+    if said and not _COMMIT.fullmatch(said):
+        raise No(Code.BAD_MESSAGE, "a commit is named by its 40 or 64 hex digits: git rev-parse HEAD")
+    return said
