@@ -25,8 +25,8 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Guide": (
         "guide",
         (
-            "share-a-dev-server", "prompts", "gpu-pool", "test-database", "gated-commands", "territory",
-            "territory-map", "verify", "territory-hooks", "tasks", "stop-only-what-is-yours",
+            "share-a-dev-server", "prompts", "gpu-pool", "test-database", "several-resources", "gated-commands",
+            "territory", "territory-map", "verify", "territory-hooks", "tasks", "stop-only-what-is-yours",
             "agents-in-containers", "a-person-takes-over", "python", "daemons-that-outlive-builds", "resources",
             "configuration", "identity",
         ),

@@ -18,8 +18,8 @@ MAY_IMPORT = {
     "adapters": {"protocol", "coordinator", "adapters"},
 }
 PURE = {  # what protocol may import besides itself: msgspec and the pure part of the standard library
-    "bisect", "collections", "dataclasses", "datetime", "difflib", "enum", "functools", "itertools", "json", "math",
-    "msgspec", "re", "shlex", "string", "typing",
+    "bisect", "collections", "dataclasses", "datetime", "difflib", "enum", "functools", "heapq", "itertools", "json",
+    "math", "msgspec", "re", "shlex", "string", "typing",
 }  # fmt: skip
 WORLD = {"os", "socket", "subprocess", "sqlite3", "aiosqlite", "psutil", "signal", "shutil", "fcntl", "pathlib"}
 MAY_TOUCH_THE_WORLD = {"ids.py"}  # chance and time for names of messages

@@ -69,8 +69,8 @@ def test_demo_17(bus: Bus, work: Path) -> None:
     assert record(bus, "DEMO-17")["began_at"] is None
 
     # both resources and the copy's lease, for the task; nothing outside of it
-    for resource in ("machine/report-copy", "machine/report-test"):
-        bus.ok("request", resource, "--task", "DEMO-17", "--time", "20m", cwd=work, agent="agent-a")
+    both = ("machine/report-copy", "machine/report-test")
+    bus.ok("request", *both, "--task", "DEMO-17", "--time", "20m", cwd=work, agent="agent-a")
     outside = bus("lease", "acquire", "report.md", "--task", "DEMO-17", cwd=work, agent="agent-a")
     assert (outside.code, "lets you change report-copy.md tests/report" in outside.err) == (77, True)
     theirs = bus("request", "machine/other", "--task", "DEMO-17", cwd=work, agent="agent-b")
@@ -93,8 +93,7 @@ def test_demo_17(bus: Bus, work: Path) -> None:
               "figures not checked", "--summary", "a blank behind each #", "--released")  # fmt: skip
     early = bus(*report, cwd=work, agent="agent-a")
     assert (early.code, "is still reserved for DEMO-17" in early.err) == (75, True)
-    for resource in ("report-copy", "report-test"):
-        bus.ok("release", f"machine/{resource}", agent="agent-a")
+    bus.ok("release", *both, agent="agent-a")
     bus.ok("lease", "release", "--mine", cwd=work, agent="agent-a")
     until(lambda: bus(*report, cwd=work, agent="agent-a").code == 0)
 

@@ -68,7 +68,7 @@ def grant_without_proof(plant: pytest.MonkeyPatch) -> None:
 
 
 def grant_without_verifying(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(resource_handover, "_begin", resource_handover.grant)
+    plant.setattr(resource_handover, "begin", resource_handover.grant)
 
 
 def take_from_a_live_owner(plant: pytest.MonkeyPatch) -> None:

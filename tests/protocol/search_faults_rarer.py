@@ -32,13 +32,13 @@ def hand_over_past_the_queue(plant: pytest.MonkeyPatch) -> None:
 
 
 def hand_over_some_other_unit(plant: pytest.MonkeyPatch) -> None:
-    free = resource_handover._free_unit
+    free = resource_handover.free_unit_for
 
     def first_free(draft: Draft, ticket: Ticket) -> Unit | None:
         draft.given = ""
         return free(draft, ticket)
 
-    plant.setattr(resource_handover, "_free_unit", first_free)
+    plant.setattr(resource_handover, "free_unit_for", first_free)
 
 
 def hand_over_to_nobody(plant: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def give_what_is_in_doubt(plant: pytest.MonkeyPatch) -> None:
     def any_unit(draft: Draft, ticket: Ticket) -> Unit | None:
         return next((u for u in draft.state.units if u.ticket is None and u.step is None), None)
 
-    plant.setattr(resource_handover, "_free_unit", any_unit)
+    plant.setattr(resource_handover, "free_unit_for", any_unit)
 
 
 def give_one_unit_twice(plant: pytest.MonkeyPatch) -> None:
@@ -112,17 +112,17 @@ def give_one_unit_twice(plant: pytest.MonkeyPatch) -> None:
             (u for u in draft.state.units if u.ticket is None or u.ticket.request_id != ticket.request_id), None
         )
 
-    plant.setattr(resource_handover, "_free_unit", first)
+    plant.setattr(resource_handover, "free_unit_for", first)
 
 
 def forget_the_second_unit(plant: pytest.MonkeyPatch) -> None:
-    free = resource_handover._free_unit
+    free = resource_handover.free_unit_for
 
     def one(draft: Draft, ticket: Ticket) -> Unit | None:
         unit = free(draft, ticket)
         return unit if unit is not None and unit.name == draft.state.units[0].name else None
 
-    plant.setattr(resource_handover, "_free_unit", one)
+    plant.setattr(resource_handover, "free_unit_for", one)
 
 
 def end_a_command_on_one_unit_only(plant: pytest.MonkeyPatch) -> None:

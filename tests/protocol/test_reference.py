@@ -312,9 +312,9 @@ FAULTS = [
     ("let the absent stand for ever", resource_waiting, "_look_at_absent", lambda draft: None),
 ]
 OF_CHANGES = [
-    ("redefine under a holder", resource_handover, "_redefine", redefine_under_a_holder),
-    ("redefine never", resource_handover, "_redefine", lambda draft: None),
-    ("give what is in doubt", resource_handover, "_free_unit", give_what_is_in_doubt),
+    ("redefine under a holder", resource_handover, "redefine", redefine_under_a_holder),
+    ("redefine never", resource_handover, "redefine", lambda draft: None),
+    ("give what is in doubt", resource_handover, "free_unit_for", give_what_is_in_doubt),
     ("end no place with the database", resource_recovery, "cancel_ticket", lambda draft, ticket, why: None),
 ]
 

@@ -184,7 +184,7 @@ def redefines_under_a_holder(patch: pytest.MonkeyPatch) -> None:
         if draft.state.next_definition is not None:
             draft.event(Defined(draft.state.next_definition))
 
-    patch.setattr(resource_handover, "_redefine", at_once)
+    patch.setattr(resource_handover, "redefine", at_once)
 
 
 def loses_what_nobody_has_read(patch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ class Turns(Protocol):
 
     def later(self, actor: "Actor", staged: Staged) -> None: ...
     def again(self, actor: "Actor") -> None: ...
+    def arrived(self, actor: "Actor", joint: Any) -> None: ...
 
 
 class Actor:
@@ -76,7 +77,8 @@ class Actor:
         self.mailbox: Mailbox[Item] = Mailbox()
         self.frozen = ""
         self.is_scheduled = False
-        self._deciding: tuple[list[Item], _Draft] | None = None
+        self.is_still = False  # a joint step is next
+        self._deciding: tuple[list[Item], Draft] | None = None
         self._decide = decide
         self._host = host
         self._turns = turns
@@ -94,11 +96,18 @@ class Actor:
     def step(self) -> None:
         """Decide what waits, and hand it to the journal. Never waits."""
         host, items = self._host, self.mailbox.take_all()
+        stop = next((at for at, item in enumerate(items) if isinstance(item.command, StandsStill)), len(items))
+        self.mailbox.put_back(items[stop:])
+        items = items[:stop]
+        if not items:
+            self.is_still = True
+            self._turns.arrived(self, self.mailbox.first().command)
+            return
         if self.frozen:  # nothing follows, not even its deadline: one that is past would be told again at once
             for item in items:
                 self._refuse(item, Code.INTERNAL, self.frozen)
             return
-        draft = _Draft(host.state_of(self.address))
+        draft = Draft(host.state_of(self.address))
         clock = host.clock
         wall_ms, boot, mono_ms, seq = clock.wall_ms(), clock.boot(), clock.mono_ms(), host.journal.next_seq
         for number, item in enumerate(items):
@@ -119,9 +128,8 @@ class Actor:
             draft.add(item, outcome)
         if draft.must_be_kept():
             self._deciding = (items, draft)
-            entry = Entry(self.address, tuple(draft.events), tuple(draft.kept), tuple(draft.withdraw), draft.causes)
             lazy = all(item.lazy for item in items)
-            host.journal.stage(entry, draft.state, partial(self._turns.later, self), lazy=lazy)
+            host.journal.stage(draft.entry(self.address), draft.state, partial(self._turns.later, self), lazy=lazy)
         else:
             host.follow_up(self, draft.outcome(), None)
 
@@ -134,6 +142,10 @@ class Actor:
             self._not_written(items, staged.failure)
         else:
             self._host.follow_up(self, draft.outcome(), staged)
+
+    def takes_part(self, draft: "Draft") -> None:
+        """What a joint step has decided of it is on its way to the disk."""
+        self._deciding = ([], draft)
 
     def _let_it_crash(self, item: Item, error: Exception, mono_ms: int) -> None:
         log.error("dead_letter", actor=self.address, command=repr(item.command), exc_info=error)
@@ -154,7 +166,11 @@ class Actor:
             self._host.answer(item.id, item.sender, Refused(code, why))
 
 
-class _Draft:
+class StandsStill:
+    """In place of a command: here the actor stops, until something else has had its turn."""
+
+
+class Draft:
     """What a batch of messages comes to."""
 
     def __init__(self, state: State) -> None:
@@ -189,6 +205,12 @@ class _Draft:
 
     def outcome(self) -> Outcome[Any, Any]:
         return Outcome(self.state, tuple(self.events), tuple(self.spoken), tuple(self.withdraw), tuple(self.steps))
+
+    def entry(self, address: str) -> Entry:
+        return Entry(address, tuple(self.events), tuple(self.kept), tuple(self.withdraw), self.causes)
+
+    def says_anything(self) -> bool:
+        return bool(self.spoken or self.steps)
 
     def must_be_kept(self) -> bool:
         return bool(self.events or self.kept or self.withdraw)

@@ -33,7 +33,7 @@ from interlock.protocol.messages import FromBus, Released
 from interlock.protocol.names import COORDINATOR
 from interlock.protocol.outcome import Outcome
 from interlock.protocol.registry import AgentBound, AgentJoined, AgentLeft, Registry
-from interlock.protocol.resource_commands import AgentGone, Order
+from interlock.protocol.resource_commands import AgentGone, Order, TryTogether
 from interlock.protocol.resource_events import (
     Down,
     Finished,
@@ -90,7 +90,12 @@ class Consequences:
             _each(address, self.news, agent, letter)
         for agent in touched(address, outcome, staged):
             _each(address, supervisor.mail.changed, agent)
+        joint = [order for order in outcome.steps if isinstance(order, TryTogether)]
+        if joint:
+            _each(address, supervisor.together.follow, joint)
         for order in outcome.steps:
+            if isinstance(order, TryTogether):
+                continue
             assert isinstance(order, Order)
             _each(address, supervisor.effects.begin, address, order)
         if isinstance(outcome.state, Resource):

@@ -15,6 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from interlock.coordinator.actor import Actor, Host, Item
 from interlock.coordinator.bell import Bell
+from interlock.coordinator.joint import Joint
 from interlock.coordinator.journal import Staged
 from interlock.coordinator.world import GATE, INBOX, REGISTRY, TASK, TERRITORY
 from interlock.protocol import gate as gates
@@ -37,6 +38,7 @@ class Dispatcher:
         self._actors: dict[str, Actor] = {}
         self._ready: deque[Actor] = deque()
         self._written: deque[tuple[Actor, Staged]] = deque()
+        self._together: deque[Joint] = deque()
         self._wake = Bell()
         self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
@@ -56,6 +58,17 @@ class Dispatcher:
             self._host.journal.hurry()
         self._schedule(actor)
         return True
+
+    def put_joint(self, joint: Joint) -> None:
+        """Give several actors a step together, once each has decided what is before it."""
+        for address in joint.addresses:
+            self.put(address, joint.item, own=True)
+
+    def arrived(self, actor: Actor, joint: Joint) -> None:
+        """An actor has come to a joint step, and stands still."""
+        if joint.arrived(actor.address):
+            self._together.append(joint)
+            self._wake.ring()
 
     def size(self) -> int:
         """How many actors there are just now."""
@@ -107,9 +120,20 @@ class Dispatcher:
                     self._next(actor)
                     if turn % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
                         await checkpoint()
+                while self._together:
+                    self._step_together(self._together.popleft())
+
+    def _step_together(self, joint: Joint) -> None:
+        actors = [self._actors[address] for address in joint.addresses]
+        for actor in actors:
+            actor.mailbox.take_first()
+            actor.is_still = False
+        joint.step(self._host, actors, self.later)
+        for actor in actors:
+            self._next(actor)
 
     def _schedule(self, actor: Actor) -> None:
-        if not actor.is_scheduled and not actor.is_busy():
+        if not (actor.is_scheduled or actor.is_still or actor.is_busy()):
             actor.is_scheduled = True
             self._ready.append(actor)
             self._wake.ring()

@@ -35,6 +35,8 @@ class Staged:
 
     Args:
         then: called once it is there, or certainly is not: then `failure` says why.
+
+    `more`: the next one goes into the same record.
     """
 
     def __init__(self, entry: Entry, state: State | None, raw: bytes, then: Callable[["Staged"], None] | None) -> None:
@@ -42,6 +44,7 @@ class Staged:
         self.state = state
         self.raw = raw
         self.failure = ""
+        self.more = False
         self.letters: list[tuple[str, Letter]] = []
         self._then = then
         self.is_done = False
@@ -109,15 +112,19 @@ class Journal:
         self.next_seq = self.world.seq + 1
 
     def stage(
-        self, entry: Entry, state: State | None, then: Callable[[Staged], None] | None = None, *, lazy: bool = False
-    ) -> Staged:
+        self, entry: Entry, state: State | None, then: Callable[[Staged], None] | None = None, *,
+        lazy: bool = False, more: bool = False,
+    ) -> Staged:  # fmt: skip
         """Queue an entry for the next record; its events have the numbers from `next_seq` on.
 
         Args:
             lazy: nobody waits for it: it goes with the next that somebody waits for, or after LAZY_S by itself. An
                 fsync of its own would be one that what comes a moment later has to wait for.
+            more: the entry that is staged next is of the same step of several actors: both are in one record, so
+                that a crash leaves both or neither.
         """
         staged = Staged(entry, state, records.encode(entry), then)
+        staged.more = more
         self.next_seq += len(entry.events)
         self._pending.append(staged)
         self._staged.ring()
@@ -198,10 +205,21 @@ class Journal:
 
     def _take(self) -> Iterator[Staged]:
         size = 0
-        while self._pending and (size == 0 or size + len(self._pending[0].raw) <= RECORD_BYTES_MAX):
+        whole = True  # nothing that belongs to what was taken last is left behind
+        while self._pending and (not whole or size == 0 or size + self._next_bytes() <= RECORD_BYTES_MAX):
             staged = self._pending.popleft()
             size += len(staged.raw)
+            whole = not staged.more
             yield staged
+
+    def _next_bytes(self) -> int:
+        """Of what is staged first, with all that belongs into one record with it."""
+        size = 0
+        for staged in self._pending:
+            size += len(staged.raw)
+            if not staged.more:
+                break
+        return size
 
     async def _write(self, batch: list[Staged]) -> None:
         world, at_ms = self.world, self._clock.wall_ms()

@@ -35,6 +35,13 @@ class Mailbox(Generic[Item]):
         """Put items back at the front, in their order: they had their room already."""
         self._items.extendleft(reversed(items))
 
+    def first(self) -> Item:
+        """What is next; there is something."""
+        return self._items[0]
+
+    def take_first(self) -> Item:
+        return self._items.popleft()
+
     def take_all(self) -> list[Item]:
         items = list(self._items)
         self._items.clear()

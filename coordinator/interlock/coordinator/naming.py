@@ -13,7 +13,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
 from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource, why_not_task
-from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, unit_of
+from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, tickets_of, unit_of
 from interlock.protocol.visible import visible
 
 _IS_ID = re.compile(r"[0-9a-f]{32}")  # what a real repository is called; any other id is only a name
@@ -51,8 +51,8 @@ class Names:
             No: it is no name, no resource has it, or several do.
         """
         if "," in called:
-            why = "several resources in one REQUEST come with a later version: ask for one at a time"
-            raise No(Code.CAPABILITY_DENIED, why)
+            why = f"{called!r} names several: REQUEST, RELEASE and CANCEL take those, and bus wait; else name one"
+            raise No(Code.BAD_MESSAGE, why)
         why_not = why_not_resource(called)
         if why_not is not None:
             raise No(Code.BAD_MESSAGE, why_not)
@@ -196,6 +196,22 @@ class Names:
         world = self._supervisor.world
         tickets = [(queued_of(world.resources[key], sender), key) for key in self._supervisor.resources_of(sender)]
         return [(ticket.called, key) for ticket, key in tickets if ticket is not None]
+
+    def waits_for_several(self, sender: str) -> bool:
+        """The sender has a place that stands for several resources."""
+        resources = [self._supervisor.world.resources[key] for key in self._supervisor.resources_of(sender)]
+        return any(each.together for resource in resources for each in tickets_of(resource, sender))
+
+    def waiting_together(self, sender: str) -> list[str]:
+        """The keys that the sender waits for, where all of them are one request for several; else none."""
+        waiting = self._waiting(sender)
+        tickets = [tickets_of(self._supervisor.world.resources[key], sender) for _, key in waiting]
+        same = {each.request_id for found in tickets for each in found if each.together}
+        return [key for _, key in waiting] if len(same) == 1 and all(len(each) == 1 for each in tickets) else []
+
+    def holds_any(self, sender: str) -> bool:
+        """The sender holds something, or something is prepared for it."""
+        return bool(self._held(sender))
 
     def lost(self, sender: str) -> list[tuple[str, str]]:
         """(as shown, key) of what the sender held last of each resource and has no more, the last one last."""

@@ -20,6 +20,7 @@ from interlock.coordinator.naming import No
 from interlock.coordinator.reading import read, text_of
 from interlock.coordinator.repeats import Repeats
 from interlock.coordinator.session import Session
+from interlock.coordinator.several import Several
 from interlock.coordinator.store import NotWritten
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.task_rights import for_task
@@ -46,7 +47,7 @@ from interlock.protocol.messages import (
 )
 from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest, why_not_agent
 from interlock.protocol.registry import Agent
-from interlock.protocol.resource_commands import Mail
+from interlock.protocol.resource_commands import Mail, MailBody
 from interlock.protocol.task_messages import ToTask
 from interlock.protocol.visible import visible
 
@@ -61,6 +62,7 @@ class Router:
         self._desk = desk
         self._names = desk.names
         self._repeats = Repeats(supervisor, desk.tickets)
+        self._several = Several(supervisor, desk.names, desk.tickets, self._mail, self._request, self._is_new)
         desk.coordinating = Coordinating(supervisor, desk.names, desk.board, desk.gate, self.hear)
         self._rate = rates.of_agents(supervisor.clock)
         self._pair_rate = rates.of_pairs(supervisor.clock)
@@ -202,6 +204,11 @@ class Router:
         if isinstance(message, Grant):
             self._grant(session, message, sender, Item(message, message_id, sender, digest, len(content)))
             return None
+        sent_ms = read_wire_time(envelope.at) if envelope.at else 0
+        message, several = self._several.divide(message, session, sender)
+        if several:
+            item = Item(None, message_id, sender, digest, len(content))
+            return self._several.hear(session, message, several, item, sent_ms)
         key = ""
         if isinstance(message, Extend) and not message.resource:
             message, key = self._names.extended(message, sender)
@@ -220,15 +227,7 @@ class Router:
         if again and (answer := self._repeats.what_became(message_id, sender, called, body)) is not None:
             self._supervisor.say(session, message_id, answer)
             return None
-        sent_ms = read_wire_time(envelope.at) if envelope.at else 0
-        agent = self._supervisor.world.registry.agents[sender]
-        heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
-        also: tuple[str, ...] = ()
-        if isinstance(body, Request):
-            inside = inside_of(self._supervisor, session, sender)
-            judged = body.run or bool(self._supervisor.world.gate.policies)  # else its own process says enough
-            also = counts_as(self._supervisor, session, sender, inside, above=judged)
-        mail = Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
+        mail = self._mail(session, body, sender, message_id, called, sent_ms)
         if isinstance(body, Request) and body.run:
             self._supervisor.run_waits(message_id, session)
         if isinstance(body, Request) and not self._supervisor.world.has_room_for(key):
@@ -284,10 +283,25 @@ class Router:
         process = ancestors[0] if ancestors else None
         return msgspec.structs.replace(body, worktree=worktree, process=process)
 
+    def _mail(self, session: Session, body: MailBody, sender: str, message_id: str, called: str, sent_ms: int) -> Mail:
+        """A message to a resource, with what only the world can say of its sender."""
+        agent = self._supervisor.world.registry.agents[sender]
+        heir = self._living(body.agent).incarnation if isinstance(body, Handover) else 0
+        also: tuple[str, ...] = ()
+        if isinstance(body, Request):
+            inside = inside_of(self._supervisor, session, sender)
+            judged = body.run or bool(self._supervisor.world.gate.policies)  # else its own process says enough
+            also = counts_as(self._supervisor, session, sender, inside, above=judged)
+        return Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
+
+    def _is_new(self, session: Session, item: Item) -> bool:
+        """Nobody waits for the answer to that message yet; who does hears it, and so does this session."""
+        session.asked(item.id)
+        return self._supervisor.expect(item.id, lambda body: self._supervisor.say(session, item.id, body), item.digest)
+
     def _deliver(self, session: Session, address: str, item: Item, *, urgent: bool = False) -> None:
         supervisor = self._supervisor
-        session.asked(item.id)
-        if not supervisor.expect(item.id, lambda body: supervisor.say(session, item.id, body), item.digest):
+        if not self._is_new(session, item):
             return  # The same id is under way: its answer goes to both.
         if not supervisor.tell(address, None, item=item, urgent=urgent):
             full = Refused(Code.QUEUE_FULL, f"the mailbox of {address} is full: try again")

@@ -33,6 +33,7 @@ from interlock.coordinator.states import Found, NoStates, States
 from interlock.coordinator.stopping_servers import end_servers
 from interlock.coordinator.take_up import take_up, take_up_leases
 from interlock.coordinator.timer import Timer
+from interlock.coordinator.together import Together
 from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, TASK, TERRITORY, State, World
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
@@ -78,6 +79,7 @@ class Supervisor:
         self.stopping = anyio.Event()
         self.timer = Timer(clock, self._tick)
         self.dispatcher = Dispatcher(self)
+        self.together = Together(self)
         self._consequences = Consequences(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self.runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
@@ -107,6 +109,7 @@ class Supervisor:
         for key in self.world.territories:
             take_up_leases(self, key)
         self.bookings.take_up()
+        self.together.take_up()
 
     async def stop(self, *, stop_servers: bool = False) -> None:
         """Let what is under way end in order, and record it. Servers keep running unless told."""

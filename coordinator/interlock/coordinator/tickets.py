@@ -1,6 +1,8 @@
 """Tickets: what is true, for one agent, of what it holds and waits for. Reads committed state; changes nothing but
 that what was said here is not shown as news again."""
 
+from collections.abc import Mapping
+
 from interlock.coordinator import views
 from interlock.coordinator.naming import Names, told_apart
 from interlock.coordinator.session import Session
@@ -14,6 +16,7 @@ from interlock.protocol.inbox import Ack
 from interlock.protocol.messages import Down, FromBus, Granted, Queued, Refused, Revoked, Text
 from interlock.protocol.outcome import Now
 from interlock.protocol.resource_draft import Draft, granted, queued
+from interlock.protocol.resource_sets import granted_together, queued_together
 from interlock.protocol.resource_state import (
     Resource,
     Ticket,
@@ -21,6 +24,7 @@ from interlock.protocol.resource_state import (
     UnitState,
     is_down,
     queued_of,
+    tickets_of,
     unit_of,
     why_down,
 )
@@ -50,20 +54,43 @@ class Tickets:
             return Revoked(called, key, "", f"{ago} ago: {lost.why}", lost.fence)
         return Refused(Code.NOT_QUEUED, f"you neither hold {called} nor wait for it: bus request {called}", called)
 
+    def truth_of_several(self, agent: str, keys: Mapping[str, str]) -> FromBus:
+        """The same of several: GRANTED where all are, else what is true of the first that is lost, or QUEUED.
+
+        Args: keys: with how each is called.
+        """
+        truths = [self.truth(agent, key, called) for key, called in keys.items()]
+        over = next((each for each in truths if not isinstance(each, Granted | Queued)), None)
+        if over is not None:
+            return over
+        waits = [each for each in truths if isinstance(each, Queued)]
+        if waits:
+            return queued_together(waits, [each.resource for each in truths if isinstance(each, Granted)])
+        return granted_together([each for each in truths if isinstance(each, Granted)])
+
     def wait(self, session: Session, resource: str, follow: bool) -> FromBus:
         """What is true of a ticket now; `follow`: the session hears what becomes of it, too."""
         if follow:
             self._supervisor.follow(session)
         if resource == EVERYTHING:
             return Text("following")
-        key = self._names.resolve(resource, session) if resource else self._my_ticket(session.agent)
-        if isinstance(key, Refused):
-            return key
+        if "," in resource:
+            names = [each.strip() for each in resource.split(",")]
+            keys: tuple[str, ...] | Refused = tuple(dict.fromkeys(self._names.resolve(each, session) for each in names))
+        elif resource:
+            keys = self._all_of(session.agent, self._names.resolve(resource, session))
+        else:
+            keys = self._my_ticket(session.agent)
+        if isinstance(keys, Refused):
+            return keys
         if follow:
-            session.following.add(key)
-        truth = self.truth(session.agent, key, resource or self._called(session.agent, key))
-        if isinstance(truth, Granted | Revoked):
-            self._said(session.agent, truth)
+            session.following.update(keys)
+        if len(keys) > 1:
+            truth = self.truth_of_several(session.agent, {key: self._called(session.agent, key) for key in keys})
+        else:
+            truth = self.truth(session.agent, keys[0], resource or self._called(session.agent, keys[0]))
+        for each in (getattr(truth, "together", ()) or (truth,)) if isinstance(truth, Granted | Revoked) else ():
+            self._said(session.agent, each)
         return truth
 
     def check(self, session: Session, called: str) -> FromBus:
@@ -129,23 +156,35 @@ class Tickets:
             return Revoked(unit.ticket.called, resource.key, unit.ticket.request_id, unit.why, unit.fence, unit.code)
         return queued(self._draft(resource), unit.ticket)
 
-    def _my_ticket(self, agent: str) -> str | Refused:
-        """The one resource that a bare `bus wait` means: waited for first, then held."""
+    def _all_of(self, agent: str, key: str) -> tuple[str, ...]:
+        """All that an agent waits for together with that one."""
+        resource = self.resource(key)
+        ticket = next((u.ticket for u in self._asked_units(key, agent) if not u.fence), queued_of(resource, agent))
+        return ticket.together if ticket is not None and ticket.together else (key,)
+
+    def _my_ticket(self, agent: str) -> tuple[str, ...] | Refused:
+        """The one resource that a bare `bus wait` means, or several that are one request: waited for first, then
+        held."""
         world = self._supervisor.world
         keys = self._supervisor.resources_of(agent)
         waiting = [key for key in keys if queued_of(world.resources[key], agent) or self._prepared(key, agent)]
         mine = waiting or [key for key in keys if self._asked_units(key, agent)]
-        if len(mine) == 1:
-            return mine[0]
+        if len(mine) == 1 or (mine and set(self._together(agent, mine[0])) == set(mine)):
+            return tuple(mine)
         lost = [] if mine else [key for _, key in self._names.lost(agent) if not self._gave_back(key, agent)]
         if lost:
-            return lost[-1]  # it says when and why that was lost
+            return (lost[-1],)  # it says when and why that was lost
         if not mine:
             return Refused(Code.NOT_QUEUED, f"{agent} waits for nothing and holds nothing: bus request RESOURCE")
         return Refused(
             Code.AMBIGUOUS_TARGET,
             f"say which: {', '.join(told_apart([(self._called(agent, key), key) for key in mine]))}",
         )
+
+    def _together(self, agent: str, key: str) -> tuple[str, ...]:
+        """What an agent asked for together with what it has there, or waits for."""
+        tickets = [each for each in tickets_of(self.resource(key), agent) if not each.run]
+        return tickets[0].together if tickets else ()
 
     def _gave_back(self, key: str, agent: str) -> bool:
         return self._supervisor.world.resources[key].lost[agent].why == "released"

@@ -12,7 +12,7 @@ from interlock.protocol.definition import server_of
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.inbox import Letter, state_of
 from interlock.protocol.messages import tag_of
-from interlock.protocol.resource_state import Resource, Server, Unit, UnitState, is_down, position, why_down
+from interlock.protocol.resource_state import Resource, Server, Ticket, Unit, UnitState, is_down, position, why_down
 
 
 def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]:
@@ -36,6 +36,7 @@ def status_of(resource: Resource, declared: bool, now_ms: int) -> dict[str, Any]
                 "waiting_s": max(0, now_ms - ticket.asked_ms) // 1000,
                 "purpose": ticket.purpose,
                 "absent": ticket.absent,
+                **_together(ticket),
             }
             for number, ticket in enumerate(resource.queue.values())
         ],
@@ -76,6 +77,7 @@ def holdings(world: World, agent: str, keys: list[str]) -> list[Holding]:
                 Holding(
                     name, key, "queued", request_id, f"bus wait {name}", position=at,
                     worktree=ticket.worktree, purpose=ticket.purpose, since_ms=ticket.asked_ms,
+                    together=ticket.together,
                 )
             )  # fmt: skip
     return found
@@ -181,7 +183,14 @@ def _holder(unit: Unit, now_ms: int) -> dict[str, Any]:
         "polled": unit.polled,
         "commands": [{"command": each.command, "pid": each.keeper.pid} for each in unit.launches.values()],
         "step": str(unit.step.kind) if unit.step is not None else None,
+        **_together(ticket),
     }
+
+
+def _together(ticket: Ticket) -> dict[str, Any]:
+    """What it was asked for with, where that is anything; and how often it was passed."""
+    shown: dict[str, Any] = {"together": list(ticket.together)} if ticket.together else {}
+    return shown | ({"passed": ticket.passed} if ticket.passed else {})
 
 
 def _why(resource: Resource, unit: Unit) -> str:
@@ -242,7 +251,7 @@ def _holding(resource: Resource, unit: Unit, name: str) -> Holding:
         name, resource.key, state, ticket.request_id, following, unit.fence,
         url=unit.server.definition.url if unit.server is not None else "",
         worktree=ticket.worktree, purpose=ticket.purpose, since_ms=unit.since_ms or ticket.asked_ms, unit=unit.name,
-        position=1 if unit.state is UnitState.PREPARING else 0,
+        position=1 if unit.state is UnitState.PREPARING else 0, together=ticket.together,
     )  # fmt: skip
 
 

@@ -30,6 +30,9 @@ from interlock.protocol.words import quote
 def format_answer(body: FromBus) -> str:
     """Write what the coordinator says. The first line alone is enough to act on."""
     match body:
+        case Granted(together=several) if several:
+            each = ", ".join(f"{one.resource}{_reach(one)}{_sentence(one.note)}" for one in several)
+            return f"GRANTED {body.resource} - {each}"
         case Granted():
             return f"GRANTED {body.resource}{_reach(body)}{_sentence(body.note)}"
         case Queued():
@@ -96,6 +99,13 @@ def _reach(granted: Granted) -> str:
 
 
 def _why_queued(queued: Queued) -> str:
+    if queued.together:
+        why = "; ".join(f"{one.resource}: {_in_the_way(one, part=True)}" for one in queued.together)
+        return f"{why}; do not use, start or stop any of them; next: bus wait {queued.resource}"
+    return f"{_in_the_way(queued)}; do not use, start or stop it; next: bus wait {queued.resource}"
+
+
+def _in_the_way(queued: Queued, *, part: bool = False) -> str:
     match queued.state:
         case "preparing":
             why = "being prepared for you"
@@ -115,9 +125,11 @@ def _why_queued(queued: Queued) -> str:
             what = f' for "{one_line(queued.holder_purpose)}"' if queued.holder_purpose.strip() else ""
             left = f", said {_left(queued.holder_left_ms)} more" if queued.holder_left_ms > 0 else ""
             why = f"held by {queued.holder} since {format_age(queued.held_ms)}{what}{left}"
+        case "free" if part and queued.position == 1:
+            why = "free"
         case _:
             why = "others are before you"
-    return f"{why}{_sentence(queued.note)}; do not use, start or stop it; next: bus wait {queued.resource}"
+    return f"{why}{_sentence(queued.note)}"
 
 
 def _policy(policy: PolicyIs) -> str:

@@ -154,7 +154,8 @@ Control = (
 
 # --- answered -----------------------------------------------------------------------------
 class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One ticket of an agent. state: held, preparing, queued. next: the command to run."""
+    """One ticket of an agent. state: held, preparing, queued. next: the command to run. together: keys of all that it
+    asked for at once."""
 
     resource: str
     key: str
@@ -168,6 +169,7 @@ class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
     purpose: str = ""
     since_ms: int = 0
     unit: str = ""
+    together: tuple[str, ...] = ()
 
 
 class MeReply(msgspec.Struct, frozen=True, tag="ME_REPLY"):

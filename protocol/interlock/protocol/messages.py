@@ -15,7 +15,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
     """Put me in the queue.
 
     Args:
-        resource: short name or key; several with commas are a set (not in this version).
+        resource: short name or key; several with commas are a set: all of them together, or none.
         worktree: absolute directory, or "-" where none matters.
         purpose: what for, at most 1,024 characters.
         time_ms: how long it is meant to take; None where nothing was said.
@@ -26,9 +26,10 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
         under: fence of the `bus run` that this one was started in, so that it need not wait for itself.
         ticket: id of the reservation that a `bus run` is to use, where its agent could use several.
         task: it is for that task of the sender's.
+        resources: the same as several with commas in `resource`.
     """
 
-    resource: str
+    resource: str = ""
     worktree: str = "-"
     purpose: str = ""
     time_ms: int | None = None
@@ -39,10 +40,11 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, tag="REQUEST"):
     attended: bool = False
     ticket: str = ""
     task: str = ""
+    resources: tuple[str, ...] = ()
 
 
 class Release(msgspec.Struct, frozen=True, omit_defaults=True, tag="RELEASE"):
-    """I am finished. `fence` 0: whichever I hold."""
+    """I am finished. `fence` 0: whichever I hold. Several with commas: all of them, or none."""
 
     resource: str
     fence: int = 0
@@ -57,7 +59,8 @@ class Extend(msgspec.Struct, frozen=True, omit_defaults=True, tag="EXTEND"):
 
 
 class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, tag="CANCEL"):
-    """Take me out of the queue. `request_id` names one ticket of several (`bus run`)."""
+    """Take me out of the queue; of one of several asked for together: out of all. `request_id` names one ticket of
+    several (`bus run`)."""
 
     resource: str
     request_id: str = ""
@@ -115,6 +118,8 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True, tag="GRANTED"):
         commit: that the carried-over server was started at.
         shared: true where a `bus run` goes under a hold that its agent already has, and leaves it.
         note: one more sentence, where there is something to know.
+        together: where several were asked for together, what is true of each; `resource` and `key` name all of them,
+            with commas, and the rest is the first one's.
     """
 
     resource: str
@@ -131,6 +136,7 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True, tag="GRANTED"):
     commit: str = ""
     shared: bool = False
     note: str = ""
+    together: "tuple[Granted, ...]" = ()
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, tag="QUEUED"):
@@ -144,6 +150,7 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, tag="QUEUED"):
         holder: who has it. held_ms: since how long. holder_purpose: what for.
         holder_left_ms: until when the holder said to need it, from now; 0: nothing was said.
         note: what it waits for besides: a stranger on the port, an operator.
+        together: as of GRANTED; the rest is that of the one that is most in the way.
     """
 
     resource: str
@@ -156,6 +163,7 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, tag="QUEUED"):
     holder_purpose: str = ""
     holder_left_ms: int = 0
     note: str = ""
+    together: "tuple[Queued, ...]" = ()
 
 
 class StillUsing(msgspec.Struct, frozen=True, omit_defaults=True, tag="STILL USING?"):

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -95,6 +95,12 @@ def is_repository_id(text: str) -> bool:
 def short_name(key: str) -> str:
     """The last part of a key: what people call the resource."""
     return key.rpartition("/")[2]
+
+
+def named(keys: Sequence[str]) -> str:
+    """Several resources in a sentence: a, b and c."""
+    names = [short_name(key) for key in keys]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def state_file_name(key: str, *, folds_case: bool = False) -> str:

@@ -26,6 +26,7 @@ from interlock.protocol.resource_admission import admit
 from interlock.protocol.resource_commands import (
     Admit,
     AgentGone,
+    Deferred,
     Define,
     Doubt,
     Forget,
@@ -45,6 +46,7 @@ from interlock.protocol.resource_commands import (
     StopServers,
     Sync,
     Tick,
+    TryTogether,
     WrapperGone,
 )
 from interlock.protocol.resource_draft import Draft
@@ -58,6 +60,7 @@ from interlock.protocol.resource_giving import handover, release
 from interlock.protocol.resource_handover import (
     cancel_ticket,
     first_of,
+    has_free_unit,
     port_blocked,
     recovery_required,
     server_gone,
@@ -154,8 +157,14 @@ def decide(resource: Resource, command: ResourceCommand, now: Now) -> Outcome[Re
         case LaunchGone():
             _launch_gone(draft, command)
     settle(draft, first)
+    deferred: tuple[Deferred, ...] = ()
     if isinstance(command, Mail) and isinstance(command.body, Request) and not draft.answered():
-        answer_request(draft, command)
+        if draft.apart and not command.body.run and has_free_unit(draft.state):
+            deferred = (Deferred(draft.state.key, command.id, command.sender),)
+        else:
+            answer_request(draft, command)
+    if draft.apart:
+        draft.order(TryTogether(tuple(sorted({draft.state.key, *draft.apart})), deferred))
     tell_of_policy(draft)
     return draft.outcome()
 

@@ -289,3 +289,46 @@ class AbortStep(msgspec.Struct, frozen=True):
 
 
 Order = RunStep | RunCommand | Go | AbortStep
+
+
+# --- several resources together: what is decided over all of them at once -------------------------
+class Deferred(msgspec.Struct, frozen=True):
+    """A REQUEST for one resource that is answered by the joint step: a ticket for several stands before it.
+
+    Args: key: of that resource. id, sender: of the message.
+    """
+
+    key: str
+    id: str
+    sender: str
+
+
+class TryTogether(msgspec.Struct, frozen=True):
+    """To the supervisor: something is free that a ticket for several resources could have, or such a ticket is not
+    whole any more. Args: keys: of those concerned."""
+
+    keys: tuple[str, ...]
+    deferred: tuple[Deferred, ...] = ()
+
+
+class AskTogether(msgspec.Struct, frozen=True):
+    """A REQUEST for several resources. Args: mails: by key, as one REQUEST for each would be."""
+
+    mails: dict[str, Mail]
+
+
+class GiveTogether(msgspec.Struct, frozen=True):
+    """RELEASE or CANCEL of several, or of a place in the queue of several. Args: mails: as of AskTogether.
+    called: what the sender called it."""
+
+    mails: dict[str, Mail]
+    called: str
+
+
+class SettleTogether(msgspec.Struct, frozen=True):
+    """Serve whoever can be served now: what a TryTogether asks for."""
+
+    deferred: tuple[Deferred, ...] = ()
+
+
+TogetherCommand = AskTogether | GiveTogether | SettleTogether

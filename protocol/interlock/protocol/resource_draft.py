@@ -4,9 +4,18 @@ from interlock.protocol.definition import command_of
 from interlock.protocol.limits import BLOCKERS_TOLD_MAX
 from interlock.protocol.messages import FromBus, Granted, Queued, Refused
 from interlock.protocol.outcome import Deadline, Now, Outcome, Send, Withdraw, after
-from interlock.protocol.resource_commands import AbortStep, Order
-from interlock.protocol.resource_events import ResourceEvent, StepAborting, may_end
+from interlock.protocol.resource_commands import AbortStep, Order, TryTogether
+from interlock.protocol.resource_events import (
+    PassedOver,
+    PrepareFailed,
+    RecoveryRequired,
+    ResourceEvent,
+    StepAborting,
+    TicketCancelled,
+    may_end,
+)
 from interlock.protocol.resource_evolve import evolve
+from interlock.protocol.resource_set_events import SetAside, SetReady
 from interlock.protocol.resource_state import (
     Resource,
     Step,
@@ -14,10 +23,12 @@ from interlock.protocol.resource_state import (
     Ticket,
     Unit,
     UnitState,
+    find_ticket,
     position,
     serves_itself,
 )
 
+TAKES_APART = (TicketCancelled, PassedOver, PrepareFailed, RecoveryRequired, SetAside, SetReady)
 BLOCKERS_NAMED = 3  # of those that must end first; bus ps shows all
 
 
@@ -29,6 +40,8 @@ class Draft:
 
     `asked_for` is the ticket that the asker wants: what becomes of it is the direct answer too.
     `given` is the unit that a HANDOVER gives to one who has not asked. `began` is the state that is decided on.
+    `gathered` takes the direct answers of a joint step, of which one is made. `apart`: keys of sets of which this
+    decision has ended, passed or readied a part: the others have to hear of it.
     """
 
     def __init__(self, resource: Resource, now: Now, asker: str = "") -> None:
@@ -40,9 +53,15 @@ class Draft:
         self._events: list[ResourceEvent] = []
         self._outbox: list[Send] = []
         self._withdraw: list[Withdraw] = []
-        self._steps: list[Order] = []
+        self._steps: list[Order | TryTogether] = []
+        self.gathered: list[FromBus] | None = None
+        self.apart: tuple[str, ...] = ()
 
     def event(self, event: ResourceEvent) -> None:
+        if isinstance(event, TAKES_APART):
+            ticket, _ = find_ticket(self.state, event.request_id)
+            if ticket is not None and ticket.together:
+                self.apart += ticket.together
         self.state = evolve(self.state, event)
         self._events.append(event)
 
@@ -55,6 +74,9 @@ class Draft:
         return self.now.seq + len(self._events)
 
     def answer(self, to: str, body: FromBus) -> None:
+        if self.gathered is not None:
+            self.gathered.append(body)
+            return
         self._outbox.append(Send(to, body, reply_to=self.asker))
 
     def refuse(self, to: str, code: str, why: str, called: str = "") -> None:
@@ -90,7 +112,7 @@ class Draft:
         """Take what `notify` put there out of an agent's inbox."""
         self._withdraw.append(Withdraw(agent, slot))
 
-    def order(self, order: Order) -> None:
+    def order(self, order: Order | TryTogether) -> None:
         self._steps.append(order)
 
     def abort(self, unit: Unit) -> None:

@@ -6,6 +6,7 @@ from interlock.protocol.definition import Definition
 from interlock.protocol.identity import Identity
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.policy import Policy
+from interlock.protocol.resource_set_events import SetEvent
 from interlock.protocol.resource_state import Launch, Remains, Server, StepKind, Ticket
 
 
@@ -297,7 +298,7 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
 ResourceEvent = (
     Requested | Amended | Returned | TicketCancelled
     | StepStarted | LaunchStarted | StepAborting | StepDone | StepUndone | PrepareFailed | Blocked | Down
-    | RecoveryRequired | Recovered
+    | RecoveryRequired | Recovered | SetEvent
     | HoldGranted | Claimed | Heard | HoldExtended | Armed | Polled | Draining | HoldReleased | HoldRevoked
     | Drained | PassedOver | AbsentLookedAt | Started | Finished | Governed
     | DefinitionPending | Defined | Forgotten

@@ -43,6 +43,7 @@ from interlock.protocol.resource_events import (
     StepUndone,
     TicketCancelled,
 )
+from interlock.protocol.resource_set_events import SetAside, SetParted, SetPassed, SetReady, evolve_set
 from interlock.protocol.resource_standing import (
     NOT_UP_AGAIN,
     STOPPED_WITH_BUS,
@@ -157,7 +158,7 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
 
         case StepStarted(name, number, kind, _, request_id, restart, halt):
             unit = resource.unit(name)
-            changes = {"step": Step(number, kind, restart=restart, halt=halt), "blocked": ""}
+            changes = {"step": Step(number, kind, restart=restart, halt=halt), "blocked": "", "ready": False}
             if request_id and (unit.ticket is None or unit.ticket.request_id != request_id):
                 assert unit.ticket is None
                 waiting = resource.queue[request_id]
@@ -230,6 +231,8 @@ def evolve(resource: Resource, event: ResourceEvent) -> Resource:
             state = UnitState.FREE if grace is None else UnitState.DRAINING
             return _put(resource, Unit(name, state, server=server, prepared=unit.prepared, free_at=grace))
 
+        case SetPassed() | SetAside() | SetReady() | SetParted():
+            return evolve_set(resource, event)
         case Governed(epoch, policy, blockers):
             return replace(resource, epoch=epoch, policy=policy, blockers=blockers)
 

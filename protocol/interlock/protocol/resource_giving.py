@@ -51,6 +51,9 @@ def handover(draft: Draft, mail: Mail, body: Handover) -> None:
     elif unit_of(draft.state, body.agent) is not None:
         whose = "you have" if body.agent == mail.sender else f"{body.agent} has"
         _busy(draft, mail, f"{whose} it already: RELEASE {mail.called}")
+    elif first is not None and first.together:
+        why = f"{first.agent} waits for it together with others: RELEASE {mail.called} serves the queue in its order"
+        _busy(draft, mail, why)
     elif first is not None and first.agent != body.agent:
         why = f"{first.agent} waits ahead of {body.agent}: RELEASE {mail.called} serves the queue in its order"
         _busy(draft, mail, why)

@@ -29,9 +29,11 @@ from interlock.protocol.resource_events import (
     TicketCancelled,
 )
 from interlock.protocol.resource_events import Down as WentDown
+from interlock.protocol.resource_set_events import SetReady
 from interlock.protocol.resource_standing import NOT_UP_AGAIN, STOPPED_WITH_BUS
 from interlock.protocol.resource_state import (
     Remains,
+    Resource,
     StepKind,
     Ticket,
     Unit,
@@ -47,25 +49,40 @@ NEEDS_WORKTREE = "it runs from a worktree now: ask again from an existing absolu
 
 
 def settle(draft: Draft, first_before: str) -> None:
-    """Grant what is free, arm what must be watched, tell whoever has become the first."""
-    _redefine(draft)
-    while _serves(draft) and (ticket := first_grantable(draft.state)) is not None and serve(draft, ticket):
-        pass
+    """Grant what is free, arm what must be watched, tell whoever has become the first.
+
+    What a ticket for several resources could have is left free for it: whether it can have all, only a joint step sees.
+    """
+    redefine(draft)
+    while serves(draft) and (ticket := first_grantable(draft.state)) is not None:
+        if ticket.together:
+            if draft.events() and has_free_unit(draft.state):
+                draft.apart += ticket.together
+            break
+        if not serve(draft, ticket):
+            break
+    finish(draft, first_before)
+
+
+def finish(draft: Draft, first_before: str) -> None:
+    """Arm what must be watched, tell whoever has become the first."""
     arm(draft)
     first = draft.state.queue.first()
     if not first or first in {first_before, draft.asked_for} or is_preparing(draft.state):
         return
     ticket = draft.state.queue[first]
+    if ticket.together:
+        return  # its place is that of all of them: it hears of the grant
     if not draft.told(ticket, Queued):
         draft.tell(ticket, queued(draft, ticket))
 
 
 def serve(draft: Draft, ticket: Ticket) -> bool:
     """Begin the hand-over to a ticket in the queue; False where no unit is free for it."""
-    unit = _free_unit(draft, ticket)
+    unit = free_unit_for(draft, ticket)
     if unit is None:
         return False
-    _begin(draft, unit, ticket)
+    begin(draft, unit, ticket)
     return True
 
 
@@ -88,9 +105,11 @@ def step_result(draft: Draft, command: StepResult) -> None:
     unit = draft.state.unit(unit.name)
     if unit.ticket is None or unit.state not in {UnitState.PREPARING, UnitState.HELD}:
         return
-    if step.halt:
+    if step.halt and unit.state is UnitState.HELD:
         _tell_down(draft, unit, STOPPED_WITH_BUS)
         return
+    if step.halt:
+        return  # it was ready for one who waits for others: a new bus begins again
     following = next_kind(draft, unit, step.kind, restart=step.restart)
     if carried and draft.state.definition.kind is Kind.SERVER and (unit.server is None or not unit.server.alive):
         following = anew_kind(draft, unit)  # it died under the look
@@ -98,6 +117,8 @@ def step_result(draft: Draft, command: StepResult) -> None:
         start_step(draft, unit, following, restart=step.restart)
     elif unit.state is UnitState.HELD:
         draft.tell(unit.ticket, granted(draft, unit))
+    elif unit.ticket.together:
+        draft.event(SetReady(unit.name, unit.ticket.agent, unit.ticket.request_id, carried))
     else:
         grant(draft, unit, unit.ticket, carried=carried)
 
@@ -161,6 +182,15 @@ def server_gone(draft: Draft, command: ServerGone) -> None:
     draft.event(WentDown(unit.name, command.launch, command.proved, command.why, agent))
     if unit.state is UnitState.HELD and unit.server.alive:
         _tell_down(draft, unit, command.why, command.log, command.tail)
+    elif unit.ready:
+        prepare_again(draft, draft.state.unit(unit.name))
+
+
+def prepare_again(draft: Draft, unit: Unit) -> None:
+    """What was ready for a ticket for several resources is not any more."""
+    kind = anew_kind(draft, unit)
+    assert kind is not None
+    start_step(draft, unit, kind)
 
 
 def stop_servers(draft: Draft) -> None:
@@ -222,7 +252,7 @@ def recovery_required(draft: Draft, unit: Unit, why: str, *, launch: str = "", r
 
 
 # --- straight helpers ---------------------------------------------------------------------
-def _serves(draft: Draft) -> bool:
+def serves(draft: Draft) -> bool:
     """Whoever is first gets what is free: no controller chooses, and no other definition waits to count."""
     return serves_itself(draft.state) and draft.state.next_definition is None
 
@@ -235,7 +265,13 @@ def _stood(draft: Draft, unit: Unit) -> bool:
     return same and unit.prepared is not None and unit.prepared.ready
 
 
-def _free_unit(draft: Draft, ticket: Ticket) -> Unit | None:
+def has_free_unit(state: Resource) -> bool:
+    """A unit is free, whoever may have it."""
+    return any(unit.state is UnitState.FREE and unit.step is None for unit in state.units)
+
+
+def free_unit_for(draft: Draft, ticket: Ticket) -> Unit | None:
+    """The free unit on which there is least to do for that ticket."""
     free = [u for u in draft.state.units if u.state is UnitState.FREE and u.step is None]
     given = [u for u in free if draft.given and u.name == draft.given]
     mine = [u for u in free if _stands_from(u, ticket.worktree)]
@@ -249,7 +285,8 @@ def _stands_from(unit: Unit, worktree: str) -> bool:
     return unit.prepared is not None and unit.prepared.ready and unit.prepared.worktree == worktree
 
 
-def _begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
+def begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
+    """Begin the hand-over of a free unit to a ticket in the queue; where nothing is to be done, grant it."""
     kind = first_kind(draft, unit, ticket.worktree)
     if kind is not None:
         start_step(draft, unit, kind, ticket=ticket)
@@ -257,13 +294,16 @@ def _begin(draft: Draft, unit: Unit, ticket: Ticket) -> None:
         grant(draft, unit, ticket, carried=unit.prepared is not None and unit.prepared.worktree == ticket.worktree)
 
 
-def _redefine(draft: Draft) -> None:
-    """Apply a waiting definition once nobody holds anything under the old one; servers it has no room for go first."""
+def redefine(draft: Draft, *, steps: bool = True) -> None:
+    """Apply a waiting definition once nobody holds anything under the old one; servers it has no room for go first.
+
+    Args: steps: may be begun now.
+    """
     new = draft.state.next_definition
     if new is None or any(unit.state is not UnitState.FREE or unit.step for unit in draft.state.units):
         return
     homeless = [unit for unit in draft.state.units if _is_homeless(unit, new)]
-    for unit in homeless:
+    for unit in homeless if steps else ():
         start_step(draft, unit, StepKind.STOP)
     if homeless:
         return

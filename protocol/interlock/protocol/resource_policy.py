@@ -46,6 +46,8 @@ def govern(draft: Draft, command: Govern) -> None:
     if command.policy is not None:
         for ticket in [each for each in draft.state.queue.values() if not each.is_of(command.policy.participants)]:
             _end_place(draft, ticket, f"{why}, and you are not among its participants")
+        for ticket in list(draft.state.queue.sets()):
+            _end_place(draft, ticket, f"{why}: ask for it alone, and for the others apart")
 
 
 def grant_ticket(draft: Draft, mail: Mail, body: Grant) -> None:

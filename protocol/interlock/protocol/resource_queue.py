@@ -13,7 +13,7 @@ from interlock.protocol.table import Table
 class Queue:
     """Args: tickets: in any order; the order of service is that of their arrival."""
 
-    __slots__ = ("_absent", "_by_agent", "_order", "_present", "_tickets")
+    __slots__ = ("_absent", "_by_agent", "_order", "_present", "_sets", "_tickets")
 
     def __init__(self, tickets: Iterable[Ticket] = ()) -> None:
         by_id: dict[str, Ticket] = {}
@@ -25,6 +25,7 @@ class Queue:
         self._order = Line(map(_place, by_id.values()))
         self._present = Line(_place(ticket) for ticket in by_id.values() if not ticket.absent)
         self._absent = Line(_place(ticket) for ticket in by_id.values() if ticket.absent)
+        self._sets = Line(_place(ticket) for ticket in by_id.values() if ticket.together)
 
     # --- changes: each makes a new queue --------------------------------------------------------
     def add(self, ticket: Ticket) -> "Queue":
@@ -34,7 +35,8 @@ class Queue:
             order = EMPTY_LINE.add(place)
             by_agent = {ticket.agent: (ticket.request_id,)}
             present, absent = (EMPTY_LINE, order) if ticket.absent else (order, EMPTY_LINE)
-            return _of(Table({ticket.request_id: ticket}), Table(by_agent), order, present, absent)
+            sets = order if ticket.together else EMPTY_LINE
+            return _of(Table({ticket.request_id: ticket}), Table(by_agent), order, present, absent, sets)
         mine = (*self.of(ticket.agent), ticket.request_id)
         return _of(
             self._tickets.put(ticket.request_id, ticket),
@@ -42,6 +44,7 @@ class Queue:
             self._order.add(place),
             self._present if ticket.absent else self._present.add(place),
             self._absent.add(place) if ticket.absent else self._absent,
+            self._sets.add(place) if ticket.together else self._sets,
         )
 
     def replace(self, ticket: Ticket) -> "Queue":
@@ -53,7 +56,8 @@ class Queue:
             present, absent = present.remove(place), absent.add(place)
         elif before.absent and not ticket.absent:
             present, absent = present.add(place), absent.remove(place)
-        return _of(self._tickets.put(ticket.request_id, ticket), self._by_agent, self._order, present, absent)
+        sets = self._sets.remove(place) if before.together and not ticket.together else self._sets
+        return _of(self._tickets.put(ticket.request_id, ticket), self._by_agent, self._order, present, absent, sets)
 
     def remove(self, request_id: str) -> "Queue":
         """Without that ticket, which is in it."""
@@ -68,6 +72,7 @@ class Queue:
             self._order.remove(place),
             self._present if ticket.absent else self._present.remove(place),
             self._absent.remove(place) if ticket.absent else self._absent,
+            self._sets.remove(place) if ticket.together else self._sets,
         )
 
     # --- reading --------------------------------------------------------------------------------
@@ -108,6 +113,14 @@ class Queue:
         """Who did not notice its grant, in order of service."""
         return (self._tickets[request_id] for request_id in self._absent)
 
+    def sets(self) -> Iterator[Ticket]:
+        """Those that are granted together with others elsewhere, in order of service."""
+        return (self._tickets[request_id] for request_id in self._sets)
+
+    def present(self) -> Iterator[Ticket]:
+        """Those that are not absent, in order of service."""
+        return (self._tickets[request_id] for request_id in self._present)
+
     def has_absent(self) -> bool:
         """Somebody did not notice its grant, and has not been heard of since."""
         return bool(self._absent.first())
@@ -135,13 +148,14 @@ def _place(ticket: Ticket) -> tuple[int, str]:
 
 
 def _of(
-    tickets: Table[str, Ticket], by_agent: Table[str, tuple[str, ...]], order: Line, present: Line, absent: Line
-) -> Queue:
+    tickets: Table[str, Ticket], by_agent: Table[str, tuple[str, ...]], order: Line, present: Line, absent: Line,
+    sets: Line,
+) -> Queue:  # fmt: skip
     if not tickets:
         return EMPTY_QUEUE
     queue = Queue.__new__(Queue)
     queue._tickets, queue._by_agent, queue._order = tickets, by_agent, order
-    queue._present, queue._absent = present, absent
+    queue._present, queue._absent, queue._sets = present, absent, sets
     return queue
 
 

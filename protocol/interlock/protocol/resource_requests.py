@@ -15,6 +15,7 @@ from interlock.protocol.messages import (
     Queued,
     Request,
 )
+from interlock.protocol.names import named
 from interlock.protocol.resource_commands import (
     Mail,
 )
@@ -67,6 +68,9 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         draft.refuse(mail.sender, Code.BAD_MESSAGE, why, mail.called)
         return
     waiting = queued_of(draft.state, mail.sender)
+    if waiting is not None and not body.run and waiting.together:
+        draft.refuse(mail.sender, Code.RESOURCE_BUSY, waits_for_several(waiting, mail.called), mail.called)
+        return
     if waiting is not None and not body.run:
         draft.asked_for = waiting.request_id
         amended = msgspec.structs.replace(
@@ -80,7 +84,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         if amended != waiting:
             draft.event(Amended(mail.sender, amended))
         return
-    if not body.queue and not _can_be_next(draft):
+    if not body.queue and not can_be_next(draft):
         policy = draft.state.policy
         busy = who_has(draft) if policy is None else f"{policy.controller} chooses who is next"
         why = f"{busy}; ask without --no-wait to get a place in the queue"
@@ -106,6 +110,11 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         task=body.task,
     )
     draft.event(Requested(mail.sender, ticket))
+
+
+def waits_for_several(ticket: Ticket, called: str) -> str:
+    """Why who waits for several may not ask for something else of them; what to do."""
+    return f"you wait for {named(ticket.together)} together: CANCEL {called} first, then ask for what you need"
 
 
 def _request_again(draft: Draft, mail: Mail, body: Request, unit: Unit) -> None:
@@ -269,7 +278,7 @@ def _is_inside(outer: Unit, mail: Mail, body: Request) -> bool:
     return body.run and outer.ticket.agent in mail.also
 
 
-def _can_be_next(draft: Draft) -> bool:
+def can_be_next(draft: Draft) -> bool:
     """A newcomer would wait for nobody: a unit is free, and whoever stands in the queue is absent."""
     free = any(unit.state is UnitState.FREE and unit.step is None for unit in draft.state.units)
     able = serves_itself(draft.state) and draft.state.next_definition is None

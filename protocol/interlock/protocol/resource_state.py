@@ -124,6 +124,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         free_at: its last owner was revoked, and has until then to save what it needs of what runs there.
         epoch: of the policy that the hold was granted under; 0: under none.
         digest: of the command that a reservation was used for first; it is bound to that.
+        ready: verified ready for a ticket for several resources, and kept for it until the others are.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     free_at: Deadline | None = None
     epoch: int = 0
     digest: str = ""
+    ready: bool = False
 
     def is_reservation(self) -> bool:
         """Its hold is for one command: it ends unless it is used soon, and with its last command."""

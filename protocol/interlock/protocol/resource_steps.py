@@ -15,7 +15,8 @@ from interlock.protocol.definition import CommandDefinition, Kind, ServerDefinit
 from interlock.protocol.resource_commands import AbortStep, Go, LaunchUp, Order, RunCommand, RunStep
 from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_events import LaunchStarted, StepStarted, StepUndone
-from interlock.protocol.resource_state import StepKind, Ticket, Unit
+from interlock.protocol.resource_set_events import SetReady
+from interlock.protocol.resource_state import StepKind, Ticket, Unit, UnitState
 
 
 def first_kind(draft: Draft, unit: Unit, worktree: str) -> StepKind | None:
@@ -84,6 +85,12 @@ def resume(draft: Draft) -> None:
     for unit in draft.state.units:
         step = unit.step
         if step is None:
+            if unit.ticket is not None and unit.state is UnitState.PREPARING and not unit.ready:
+                kind = first_kind(draft, unit, unit.ticket.worktree)  # it went down with the bus while it was ready
+                if kind is not None:
+                    start_step(draft, unit, kind)
+                else:
+                    draft.event(SetReady(unit.name, unit.ticket.agent, unit.ticket.request_id))
             continue
         if step.launch:
             draft.order(_order(draft, unit, step.number, step.kind, step.launch))

@@ -22,6 +22,9 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
         misses: grants in a row that it did not notice.
         also: as whom its agent counted besides, when it asked.
         task: of its agent, that it is for.
+        together: keys of all that it is granted together, in key order; one such ticket waits at each of them. Empty:
+            it is for this resource alone.
+        passed: how often one that came later was granted what this one could have had.
     """
 
     request_id: str
@@ -40,6 +43,8 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
     misses: int = 0
     also: tuple[str, ...] = ()
     task: str = ""
+    together: tuple[str, ...] = ()
+    passed: int = 0
 
     def is_of(self, participants: tuple[str, ...]) -> bool:
         """Whether one of them is who its agent counts as."""

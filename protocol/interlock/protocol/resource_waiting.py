@@ -214,6 +214,13 @@ def _claim_due(draft: Draft, unit: Unit) -> None:
     if unit.is_reservation():
         end_hold(draft, unit, unnoticed, code=Code.RESERVATION_EXPIRED)
         return
+    pass_over(draft, unit, unnoticed)
+
+
+def pass_over(draft: Draft, unit: Unit, unnoticed: str) -> None:
+    """Nobody has noticed the grant: its ticket goes back to its place, and waits to be heard of."""
+    ticket = unit.ticket
+    assert ticket is not None
     why = f"{unnoticed} while others wait; your place is kept: bus wait {ticket.called}"
     draft.withdraw(ticket, Granted, StillUsing, Down)
     grace = _grace(draft, unit)

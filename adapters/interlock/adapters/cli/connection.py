@@ -231,7 +231,7 @@ class Connection:
     def _show_notices(self) -> None:
         for message_id, resource, line in self.welcome.get("notices", ()):
             self._shown.append(message_id)
-            if not (self._quiet_about and resource == self._quiet_about and line.startswith("GRANTED")):
+            if not (resource and resource in self._quiet_about.split(",") and line.startswith("GRANTED")):
                 say_err(line)
 
     def _send(self, value: Frame) -> None:

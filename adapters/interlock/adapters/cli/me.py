@@ -29,6 +29,8 @@ def command() -> int:
         words += [ticket["url"]] if ticket.get("url") else []
         words += [f"fence {ticket['fence']}"] if ticket.get("fence") else []
         words += [f"since {age}"]
+        others = [each.rpartition("/")[2] for each in ticket.get("together", ()) if each != ticket["key"]]
+        words += [f"together with {' and '.join(others)}"] if others and not ticket.get("fence") else []
         words += [f'for "{one_line(ticket["purpose"])}"'] if ticket.get("purpose") else []
         say_out(f"  {' '.join(words)} - next: {ticket['next']}")
     for lease in me.get("leases", ()):

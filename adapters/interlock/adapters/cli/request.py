@@ -20,7 +20,7 @@ def command(
         "", "--request-id", help="Name the ticket yourself; the same id is the same request."
     ),
 ) -> int:
-    """Ask for a resource: GRANTED and exit 0, or QUEUED and exit 75."""
+    """Ask for a resource, or several together: GRANTED (all) and exit 0, or QUEUED (none) and exit 75."""
     import os
 
     from interlock.adapters.cli.asking import here
@@ -43,7 +43,7 @@ def command(
         "task": task,
     }
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with Connection(Given.options, quiet_about=resources[0]) as connection:
+    with Connection(Given.options, quiet_about=",".join(resources)) as connection:
         connection.agent()
         frame = connection.ask("coordinator", message_id=request_id, body=body)
         queued = frame["body"].get("type") == "QUEUED"

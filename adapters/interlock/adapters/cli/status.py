@@ -63,7 +63,8 @@ def _gate(name: str, row: dict[str, Any], *, with_ids: bool) -> "Iterator[str]":
 def _waiter(waiter: dict[str, Any]) -> str:
     """Place, name, for how long. Who did not notice its grant is passed over until it is heard of: that shows."""
     absent = ", absent" if waiter["absent"] else ""
-    return f"{waiter['position']}. {waiter['agent']} ({_age(waiter['waiting_s'])}{absent})"
+    several = f", {len(waiter['together'])} together" if waiter.get("together") else ""
+    return f"{waiter['position']}. {waiter['agent']} ({_age(waiter['waiting_s'])}{several}{absent})"
 
 
 def _where(name: str, unit: dict[str, Any]) -> str:

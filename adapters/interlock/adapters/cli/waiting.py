@@ -106,7 +106,7 @@ def _next_news(connection: Connection, key: str, until: float) -> Frame | None:
             frame = connection.receive(left)
         except Lost:
             return None
-        if frame and frame.get("body", {}).get("key") == key:
+        if frame and frame.get("body", {}).get("key", "-") in key.split(","):
             return frame
     return None
 
