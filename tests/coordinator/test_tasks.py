@@ -324,3 +324,21 @@ async def test_a_programs_process_is_not_asked_for_a_task() -> None:
         case.bus.effects.end(wrapper)
         await settled()
         assert not case.task.held()
+
+
+async def test_who_has_lost_its_memory_is_told_what_is_asked_of_it() -> None:
+    async def asked(client: Client) -> list[tuple[str, str]]:
+        me = await client.ask({"type": "ME"}, to="supervisor")
+        return [(row["state"], row["next"].split(" T-1")[0]) for row in me["tasks"]]
+
+    async with running() as case:
+        await case.assign(acceptor="cyd")
+        assert await asked(case.ann) == [("assigned", "bus task begin")]
+        await case.ann.ask("BEGIN T-1")
+        assert await asked(case.ann) == [("working", "bus task report")]
+        assert await asked(case.cyd) == await asked(case.lead) == []
+        await case.ann.ask(report())
+        assert await asked(case.cyd) == [("reported", "bus task show")]
+        assert await asked(case.ann) == await asked(case.lead) == []
+        await case.cyd.ask("ACCEPT T-1")
+        assert await asked(case.cyd) == []

@@ -186,7 +186,7 @@ MESSAGES: st.SearchStrategy[ToCoordinator] = st.one_of(
         WORD,
         WORD,
         WORD,
-        st.just("-") | WORD.filter(lambda word: word and not word.startswith("-")),
+        st.just("-") | WORD.filter(bool),
         WORD,
     ),
     st.builds(BeginTask, WORD),
@@ -199,7 +199,7 @@ MESSAGES: st.SearchStrategy[ToCoordinator] = st.one_of(
         TEXT | NASTY,
         st.booleans(),
         WORD,
-        st.just("-") | WORD.filter(lambda word: word and not word.startswith("-")),
+        st.just("-") | WORD.filter(bool),
         head=WORD,
     ),
     st.builds(AcceptTask, WORD, TEXT | NASTY, st.booleans()),
@@ -237,7 +237,8 @@ def test_an_extend_with_a_resource_is_read_back_in_two_steps(resource: str, purp
 
 @given(TEXT | NASTY)
 def test_any_text_is_a_message_or_refused_and_never_a_crash(text: str) -> None:
-    for each in (text, f"REQUEST {text}", f"RELEASE {text}", f"EXTEND {text}", f"GRANT {text}", f"LEASE {text}"):
+    verbs = ("REQUEST", "RELEASE", "EXTEND", "GRANT", "LEASE", "ASSIGN", "ASSIGN T a", "REPORT T", "ACCEPT T", "REJECT")
+    for each in (text, *(f"{verb} {text}" for verb in verbs)):
         try:
             message = parse(each)
         except BadText:

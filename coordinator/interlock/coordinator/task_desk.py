@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from interlock.protocol.task_state import (
     Reservation,
     Task,
     TaskLaunch,
+    TaskState,
     roles_shared,
 )
 from interlock.protocol.visible import visible
@@ -89,6 +91,24 @@ class TaskDesk:
 
     def _presence(self, agent: str) -> str:
         return str(presence_of(self._supervisor, self._supervisor.world.registry.agents.get(agent)))
+
+
+def tasks_of(tasks: Iterable[Task], agent: str) -> Iterator[dict[str, Any]]:
+    """Those in which something is asked of an agent now, each with its next command."""
+    for task in tasks:
+        known = task.assignment
+        if known is None or task.is_over():
+            continue
+        judges = (known.acceptor or known.assigner) == agent
+        if task.state is TaskState.REPORTED and judges:
+            following = f"bus task show {task.id}, then bus task accept {task.id} or reject {task.id}"
+        elif task.state is TaskState.REPORTED or known.assignee != agent:
+            continue
+        else:
+            begun = task.state is TaskState.WORKING
+            following = f"bus task report {task.id} --file …" if begun else f"bus task begin {task.id}"
+        row = {"task": task.id, "state": str(task.state), "assigner": known.assigner, "assignee": known.assignee}
+        yield {**row, "objective": one_line(known.objective), "next": following}
 
 
 def _concerns(task: Task, agent: str) -> bool:

@@ -7,6 +7,7 @@ from interlock.coordinator import views
 from interlock.coordinator.naming import Names, told_apart
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
+from interlock.coordinator.task_desk import tasks_of
 from interlock.coordinator.territory_views import leases_of
 from interlock.coordinator.world import INBOX
 from interlock.protocol import control
@@ -136,6 +137,7 @@ class Tickets:
             unread=len(world.inbox(session.agent).unread),
             lost=tuple(lost),
             leases=tuple(leases_of(world.territories.values(), session.agent, self._supervisor.now())),
+            tasks=tuple(tasks_of(world.tasks.values(), session.agent)),
         )
 
     def _said(self, agent: str, truth: Granted | Revoked) -> None:

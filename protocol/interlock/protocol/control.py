@@ -182,6 +182,7 @@ class MeReply(msgspec.Struct, frozen=True, tag="ME_REPLY"):
     unread: int
     lost: tuple[str, ...] = ()
     leases: tuple[dict[str, Any], ...] = ()  # as `bus leases --json` has them, of every repository
+    tasks: tuple[dict[str, Any], ...] = ()  # in which something is asked of the agent, each with its next command
 
 
 class InboxReply(msgspec.Struct, frozen=True, tag="INBOX_REPLY"):

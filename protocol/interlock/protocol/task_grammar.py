@@ -85,14 +85,14 @@ def format_about_task(message: ToTask) -> str:
                 *_options("changes", message.changes), *_options("resources", message.resources),
                 *_options("constraint", message.constraints), *_option("acceptance", message.acceptance),
                 *_option("deliverable", message.deliverable), *_option("acceptor", message.acceptor),
-                *_option("in", message.worktree.removeprefix("-")), *_option("base", message.base),
+                *_option("in", "" if message.worktree == "-" else message.worktree), *_option("base", message.base),
             ]  # fmt: skip
             return " ".join(["ASSIGN", quote(message.task), quote(message.agent), *words]) + _rest(message.objective)
         case ReportTask():
             words = [
                 *_options("file", message.files), *_options("launch", message.launches), *_options("gap", message.gaps),
                 *(["released"] if message.released else []), *_option("handed-over-to", message.handed_to),
-                *_option("in", message.worktree.removeprefix("-")), *_option("head", message.head),
+                *_option("in", "" if message.worktree == "-" else message.worktree), *_option("head", message.head),
             ]  # fmt: skip
             return " ".join(["REPORT", quote(message.task), *words]) + _rest(message.summary)
         case AcceptTask(task, because, despite):

@@ -43,6 +43,9 @@ def command() -> int:
         else:
             left = format_age(lease["left_s"] * 1000)
             say_out(f"  lease {lease['lease']} {paths} for {left} more - next: bus lease renew {lease['lease']}")
+    for task in me.get("tasks", ()):
+        by = f"from {task['assigner']}" if task["assignee"] == me["agent"] else f"of {task['assignee']}"
+        say_out(f"  task {task['task']} {by}, {task['state']}: {one_line(task['objective'])} - next: {task['next']}")
     if not me["tickets"] and not me.get("leases"):
         say_out("  you hold nothing and wait for nothing - next: bus request RESOURCE")
     for lost in me["lost"]:
