@@ -119,6 +119,30 @@ class Acts:
             body |= {"controller": "a", "participants": story.chance.sample(names, story.chance.randint(1, len(names)))}
         story.agents[0].post(body, "supervisor")
 
+    async def do_task(self) -> None:
+        """Work is given, begun, reserved for, reported and judged, by anybody; only where it is told for it."""
+        story, agent = self._story, self.someone()
+        life, id_ = story.life, f"t{story.chance.randint(1, 6)}"
+        known = life.supervisor.world.tasks.get(f"task/{id_}") if life is not None else None
+        if known is None or known.assignment is None:
+            agent.post(f"ASSIGN {id_} {story.chance.choice(story.agents).name} - work")
+            return
+        worker = next(each for each in story.agents if each.name == known.assignment.assignee)
+        often = {"reserve": 8, "begin": 1, "report": 4, "released": 2, "judge": 6, "withdraw": 1}
+        [what] = story.chance.choices([*often], [*often.values()])
+        match what:
+            case "reserve":
+                worker.post({"type": "REQUEST", "resource": self.something(), "worktree": "/w/1", "task": id_})
+            case "begin":
+                worker.post(f"BEGIN {id_}")
+            case "report" | "released":
+                worker.post(f"REPORT {id_} {'released ' if what == 'released' else ''}- done")
+            case "judge":
+                words = ["ACCEPT {}", "REJECT {} - again", "REJECT {} - again", "REJECT {} for-good - no"]
+                agent.post(story.chance.choice(words).format(id_))
+            case _:
+                agent.post(f"WITHDRAW {id_} - not needed")
+
     async def do_confirm(self) -> None:
         """A person ends what is left of commands in doubt, and confirms that; likewise only where it is told for it."""
         life = self._story.life

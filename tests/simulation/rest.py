@@ -6,9 +6,11 @@ from tests.simulation.gated import the_gate_agrees
 from tests.simulation.machine import Broken
 
 from interlock.coordinator.take_up import departed
+from interlock.coordinator.world import TASK
 from interlock.protocol.limits import LATE_MS
 from interlock.protocol.resource_state import UnitState, first_grantable
 from interlock.protocol.resource_waiting import next_deadline
+from interlock.protocol.task_messages import Assigned
 
 if TYPE_CHECKING:
     from tests.simulation.story import Story
@@ -58,5 +60,25 @@ def nothing_is_lost(story: "Story") -> None:
             if wire is None or wire.broken:
                 raise Broken(f"a session that is away is not noticed: {agent}")
     the_gate_agrees(story)
+    the_tasks_agree(story)
     if story.promises.seq != supervisor.world.seq:
         raise Broken(f"the world is at {supervisor.world.seq}, the disk at {story.promises.seq}")
+
+
+def the_tasks_agree(story: "Story") -> None:
+    """What a task's record says is held for it is held for it, and nothing else is; what was read is on record."""
+    assert story.life is not None
+    world = story.life.supervisor.world
+    held = {
+        (unit.ticket.task, unit.fence)
+        for resource in world.resources.values()
+        for unit in resource.units
+        if unit.ticket is not None and unit.ticket.task and unit.fence
+    }
+    said = {(task.id, each.fence) for task in world.tasks.values() for each in task.held()}
+    if held != said:
+        raise Broken(f"held for tasks is {held}, and on their records stands {said}")
+    for agent, inbox in world.inboxes.items():
+        for letter in inbox.acked.values():
+            if isinstance(letter.body, Assigned) and not world.task(TASK + letter.body.task).read_ms:
+                raise Broken(f"{agent} has read {letter.body.task}, and its record does not say so")
