@@ -14,6 +14,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 from tests.adapters.launching import PATIENCE_S, Launch, Output, known, lines
+from tests.polling import until_true
 
 from interlock.adapters.keeper.spec import Spec
 from interlock.adapters.keeper.tree import matches, words_of
@@ -55,6 +56,11 @@ async def launched(folder: Path, script: str, *, name: str = "one") -> AsyncIter
         keeper.close()
         output.close()
         await keeper.wait()
+
+
+def daemon_is_up(folder: Path) -> bool:
+    """It goes by its own name."""
+    return any(words_of(int(name))[:1] == [f"{folder}/watchd"] for name in os.listdir("/proc") if name.isdigit())
 
 
 async def spared(started: Launch) -> list[Identity]:
@@ -125,6 +131,7 @@ async def test_what_is_killed_by_its_group_takes_no_daemon_along(daemons: Path) 
     (daemons / "inside.sh").write_text(inside)
     async with launched(daemons, "setsid sh inside.sh & wait") as started:
         pid = known(int(await started.output.line()))
+        await until_true(lambda: daemon_is_up(daemons))  # until then it is a shell, which is not spared
         stopped = await stop_tree(started.keeper.identity, started.result, 300, "one")
         assert stopped.proved
         assert probe(pid) is Presence.GONE
