@@ -39,6 +39,7 @@ class Dispatcher:
         self._ready: deque[Actor] = deque()
         self._written: deque[tuple[Actor, Staged]] = deque()
         self._together: deque[Joint] = deque()
+        self.being_written: set[Joint] = set()  # joint steps whose records are on their way, or were a moment ago
         self._wake = Bell()
         self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
@@ -128,7 +129,8 @@ class Dispatcher:
         for actor in actors:
             actor.mailbox.take_first()
             actor.is_still = False
-        joint.step(self._host, actors, self.later)
+        if joint.step(self._host, actors, self.later):
+            self.being_written = {each for each in self.being_written if not each.written.is_set()} | {joint}
         for actor in actors:
             self._next(actor)
 

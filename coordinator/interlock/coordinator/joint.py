@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import msgspec
 import structlog
 
@@ -48,6 +49,7 @@ class Joint(StandsStill):
         self._failed = failed
         self._asked = [(item.id, item.sender), *asked] if item.id else list(asked)
         self._missing = set(addresses)
+        self.written = anyio.Event()  # it is on disk, or certainly is not, or came to nothing
 
     def arrived(self, address: str) -> bool:
         """An actor has nothing before it any more, and stands still. Returns: all are there."""
@@ -92,8 +94,10 @@ class Joint(StandsStill):
 
             def then(staged: Staged, actor: Actor = actor, last: bool = last) -> None:
                 later(actor, staged)
-                if last and staged.failure:
-                    self._not_written(host, staged.failure)
+                if last:
+                    self.written.set()
+                    if staged.failure:
+                        self._not_written(host, staged.failure)
 
             actor.takes_part(draft)
             host.journal.stage(draft.entry(actor.address), draft.state, then, more=not last)
@@ -115,6 +119,7 @@ class Joint(StandsStill):
 
         def then(staged: Staged) -> None:
             later(actor, staged)
+            self.written.set()
 
         host.journal.stage(draft.entry(actor.address), draft.state, then)
         return True

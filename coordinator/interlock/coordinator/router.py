@@ -14,6 +14,7 @@ from interlock.coordinator.actor import Item
 from interlock.coordinator.authority import digest_of
 from interlock.coordinator.coordinating import Coordinating
 from interlock.coordinator.counting import counts_as, inside_of
+from interlock.coordinator.deadlocks import Then
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
 from interlock.coordinator.naming import No
@@ -36,6 +37,7 @@ from interlock.protocol.limits import RESOURCES_LIVE_MAX
 from interlock.protocol.messages import (
     Cancel,
     Extend,
+    FromBus,
     Grant,
     Handover,
     Joined,
@@ -233,10 +235,16 @@ class Router:
         if isinstance(body, Request) and not self._supervisor.world.has_room_for(key):
             raise No(Code.QUEUE_FULL, f"{RESOURCES_LIVE_MAX} resources are in use, no more can be: release some")
         item = Item(mail, message_id, sender, digest, len(content))
+        deadlocks = self._supervisor.deadlocks
+        may_wait = isinstance(body, Request) and body.queue and not body.run
+        if may_wait and deadlocks.is_compound(sender, (key,)) and not self._supervisor.is_under_way(message_id):
+            return self._ask_alone(session, key, item)
         if isinstance(body, Request) and not self._supervisor.states.covers(key):
-            return self._cover_first(session, key, item)
+            begun = deadlocks.under_way(sender, (key,)) if not body.run else None
+            return self._cover_first(session, key, item, begun)
         self._supervisor.define_if_new(key)
-        self._deliver(session, key, item, urgent=isinstance(body, Release | Extend | Cancel))
+        begun = deadlocks.under_way(sender, (key,)) if isinstance(body, Request) and not body.run else None
+        self._deliver(session, key, item, urgent=isinstance(body, Release | Extend | Cancel), answered=begun)
         return None
 
     def _grant(self, session: Session, grant: Grant, sender: str, item: Item) -> None:
@@ -254,14 +262,26 @@ class Router:
         mail = Mail(sender, incarnation, item.id, grant, called, may_control=True)
         self._deliver(session, key, msgspec.structs.replace(item, command=mail))
 
-    async def _cover_first(self, session: Session, key: str, item: Item) -> None:
+    async def _ask_alone(self, session: Session, key: str, item: Item) -> None:
+        """Who has something else could close a circle: nothing comes between the look and the record."""
+        deadlocks = self._supervisor.deadlocks
+        answered = await deadlocks.alone(item.sender)
+        if why := deadlocks.why_not(item.sender, (key,)):
+            answered()
+            raise No(Code.DEADLOCK, why)
+        await self._cover_first(session, key, item, answered)
+
+    async def _cover_first(self, session: Session, key: str, item: Item, answered: Then | None = None) -> None:
         """Nobody is queued for what has no state file: were the database lost, nothing would tell that it is held."""
         try:
-            await self._supervisor.states.cover(key)
+            if not self._supervisor.states.covers(key):
+                await self._supervisor.states.cover(key)
         except NotWritten as error:
+            if answered is not None:
+                answered()
             raise No(Code.JOURNAL_UNAVAILABLE, f"the bus cannot write ({error}): nothing was changed") from None
         self._supervisor.define_if_new(key)
-        self._deliver(session, key, item)
+        self._deliver(session, key, item, answered=answered)
 
     def _request(self, body: Request, called: str, session: Session, sender: str, message_id: str) -> Request:
         """What only the world can say of a request: its directory, and who stands behind a `bus run`."""
@@ -294,14 +314,26 @@ class Router:
             also = counts_as(self._supervisor, session, sender, inside, above=judged)
         return Mail(sender, agent.incarnation, message_id, body, called, sent_ms, heir, also)
 
-    def _is_new(self, session: Session, item: Item) -> bool:
-        """Nobody waits for the answer to that message yet; who does hears it, and so does this session."""
-        session.asked(item.id)
-        return self._supervisor.expect(item.id, lambda body: self._supervisor.say(session, item.id, body), item.digest)
+    def _is_new(self, session: Session, item: Item, answered: Then | None = None) -> bool:
+        """Nobody waits for the answer to that message yet; who does hears it, and so does this session.
 
-    def _deliver(self, session: Session, address: str, item: Item, *, urgent: bool = False) -> None:
+        Args: answered: called then, too.
+        """
         supervisor = self._supervisor
-        if not self._is_new(session, item):
+
+        def hear(body: FromBus) -> None:
+            supervisor.say(session, item.id, body)
+            if answered is not None:
+                answered()
+
+        session.asked(item.id)
+        return supervisor.expect(item.id, hear, item.digest)
+
+    def _deliver(
+        self, session: Session, address: str, item: Item, *, urgent: bool = False, answered: Then | None = None
+    ) -> None:
+        supervisor = self._supervisor
+        if not self._is_new(session, item, answered):
             return  # The same id is under way: its answer goes to both.
         if not supervisor.tell(address, None, item=item, urgent=urgent):
             full = Refused(Code.QUEUE_FULL, f"the mailbox of {address} is full: try again")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MakeMail = Callable[[Session, MailBody, str, str, str, int], Mail]
 MakeRequest = Callable[[Request, str, Session, str, str], Request]
-IsNew = Callable[[Session, Item], bool]
+IsNew = Callable[..., bool]
 OfSeveral = Request | Release | Cancel
 AboutResource = Request | Release | Extend | Cancel | Restart | Handover
 
@@ -103,7 +103,24 @@ class Several:
                     await states.cover(key)
         except NotWritten as error:
             raise No(Code.JOURNAL_UNAVAILABLE, f"the bus cannot write ({error}): nothing was changed") from None
-        if self._is_new(session, item):
+        deadlocks, sender = self._supervisor.deadlocks, item.sender
+        if self._supervisor.is_under_way(item.id):
+            self._is_new(session, item)
+            return
+        if not deadlocks.is_compound(sender, mails):
+            answered = await deadlocks.shared()
+        else:
+            answered = await deadlocks.alone(sender)
+            if why := deadlocks.why_not(sender, mails):
+                answered()
+                raise No(Code.DEADLOCK, why)
+        begun = deadlocks.under_way(sender, tuple(mails))
+
+        def over() -> None:
+            begun()
+            answered()
+
+        if self._is_new(session, item, over):
             self._supervisor.together.put(mails, AskTogether(mails), item)
 
     # --- straight helpers -----------------------------------------------------------------------

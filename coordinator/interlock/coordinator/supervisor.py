@@ -20,6 +20,7 @@ from interlock.coordinator.claiming import claim
 from interlock.coordinator.clock import Clock
 from interlock.coordinator.config import Config
 from interlock.coordinator.consequences import Consequences
+from interlock.coordinator.deadlocks import Deadlocks
 from interlock.coordinator.dispatcher import Dispatcher
 from interlock.coordinator.effects import Effects
 from interlock.coordinator.governing import Governing
@@ -80,6 +81,7 @@ class Supervisor:
         self.timer = Timer(clock, self._tick)
         self.dispatcher = Dispatcher(self)
         self.together = Together(self)
+        self.deadlocks = Deadlocks(self)
         self._consequences = Consequences(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self.runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
@@ -162,6 +164,10 @@ class Supervisor:
         waiting.append(hear)
         return len(waiting) == 1
 
+    def is_under_way(self, message_id: str) -> bool:
+        """A message with that id has gone to its mailbox, and is not answered yet."""
+        return message_id in self._asking
+
     def digest_of(self, message_id: str) -> str | None:
         """What came with that id, if it was taken in or is under way."""
         known = self.world.ids.get(message_id)
@@ -198,6 +204,10 @@ class Supervisor:
     def involve(self, agent: str, key: str) -> None:
         """From now on that resource may concern the agent."""
         self._involved.setdefault(agent, set()).add(key)
+
+    def is_only_at_one(self, agent: str) -> bool:
+        """At most one resource may concern the agent."""
+        return len(self._involved.get(agent, ())) <= 1
 
     def resources_of(self, agent: str) -> list[str]:
         """Keys of the resources that the agent waits for or has."""

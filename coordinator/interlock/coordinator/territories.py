@@ -26,6 +26,7 @@ from interlock.protocol import territory_questions as questions
 from interlock.protocol.answers import one_line
 from interlock.protocol.claim import BadClaim, Claim
 from interlock.protocol.codes import Code
+from interlock.protocol.lease import Lease
 from interlock.protocol.lease_messages import (
     AskLease,
     RenewLease,
@@ -63,7 +64,8 @@ if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 NO_REASON = "say why: its owner reads it, and the log keeps it"
-Deliver = Callable[[Session, str, Item], None]
+NOT_YET = "L0"  # the id of a lease that is only asked for
+Deliver = Callable[..., None]
 CAUSES = frozenset(
     {"no_lease", "expired_before_commit", "held_by_other", "outside_range", "released_early", "unknown_agent"}
 )
@@ -90,6 +92,46 @@ class Territories:
             No: it names no repository, no path of it, no lease, or no agent.
         """
         agent = self._supervisor.world.registry.agents[item.sender]
+        key, command = await self._command(session, message, item, agent)
+        answered = await self._turn(message, agent.name, item.id)
+        if why := self._why_not(key, command):
+            answered()
+            raise No(Code.DEADLOCK, why)
+        if isinstance(message, AskLease) and message.run:
+            self._supervisor.run_waits(item.id, session)
+        elif isinstance(message, AskLease) and message.wait_ms:
+            self._supervisor.follow(session)
+            session.following.add(key)
+        deliver(session, key, msgspec.structs.replace(item, command=command), answered=answered)
+
+    async def _turn(self, message: ToTerritory, agent: str, id_: str) -> Callable[[], None]:
+        """What may have somebody wait for somebody has its turn. Returns: to be called once it is answered."""
+        deadlocks = self._supervisor.deadlocks
+        if self._supervisor.is_under_way(id_):
+            return _nothing
+        if isinstance(message, TransferLease | SplitLease):
+            return await deadlocks.alone(message.agent)
+        if isinstance(message, AskLease) and message.wait_ms and not message.run:
+            return await (deadlocks.alone(agent) if deadlocks.is_compound(agent) else deadlocks.shared())
+        return (
+            deadlocks.under_way(agent, (TERRITORY,)) if isinstance(message, AskLease) and not message.run else _nothing
+        )
+
+    def _why_not(self, key: str, command: TerritoryCommand) -> str:
+        """Why agents would wait for each other for ever, if they would."""
+        deadlocks, territory = self._supervisor.deadlocks, self._supervisor.world.territory(key)
+        match command:
+            case Acquire(run=False, wait_ms=wait_ms) if wait_ms and deadlocks.is_compound(command.sender):
+                return deadlocks.why_no_lease(
+                    key, Lease(NOT_YET, command.sender, command.claims, shared=command.shared)
+                )
+            case Transfer() | Split() if (given := territory.held.get(command.lease)) is not None:
+                return deadlocks.why_no_heir(given, command.to, command.claims if isinstance(command, Split) else ())
+        return ""
+
+    async def _command(
+        self, session: Session, message: ToTerritory, item: Item, agent: Agent
+    ) -> tuple[str, TerritoryCommand]:
         command: TerritoryCommand
         match message:
             case AskLease():
@@ -104,12 +146,7 @@ class Territories:
                 key, command = self.of(lease), Renew(agent.name, item.id, lease, ttl_ms)
             case ReturnLease(lease):
                 key, command = self.of(lease), Return(agent.name, item.id, lease)
-        if isinstance(message, AskLease) and message.run:
-            self._supervisor.run_waits(item.id, session)
-        elif isinstance(message, AskLease) and message.wait_ms:
-            self._supervisor.follow(session)
-            session.following.add(key)
-        deliver(session, key, msgspec.structs.replace(item, command=command))
+        return key, command
 
     async def _acquire(self, session: Session, ask: AskLease, id_: str, agent: Agent) -> tuple[str, Acquire]:
         if len(ask.name) > LEASE_NAME_CHARACTERS_MAX:
@@ -206,12 +243,20 @@ class Territories:
         if not because:
             return Refused(Code.BAD_MESSAGE, NO_REASON)
         sender = one_line(question.by) or session.agent or "a person"
-        return await self._ask(
-            self.of(question.lease),
-            lambda id_: Transfer(
-                sender, id_, question.lease, heir.name, heir.incarnation, _is_bound(heir), because=because
-            ),
-        )
+        key = self.of(question.lease)
+        answered = await self._supervisor.deadlocks.alone(heir.name)
+        try:
+            given = self._supervisor.world.territory(key).held.get(question.lease)
+            if given is not None and (why := self._supervisor.deadlocks.why_no_heir(given, heir.name)):
+                return Refused(Code.DEADLOCK, why)
+            return await self._ask(
+                key,
+                lambda id_: Transfer(
+                    sender, id_, question.lease, heir.name, heir.incarnation, _is_bound(heir), because=because
+                ),
+            )
+        finally:
+            answered()
 
     def key_of(self, place: Place) -> str:
         """The territory of a repository."""
@@ -263,6 +308,10 @@ class Territories:
 
     async def _ask(self, key: str, make: Callable[[str], TerritoryCommand]) -> FromBus:
         return await self._supervisor.ask(key, make)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end of it."""
 
 
 def _is_bound(agent: Agent) -> bool:

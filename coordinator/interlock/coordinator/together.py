@@ -62,6 +62,11 @@ class Together:
         if keys:
             self.put(keys, SettleTogether(tuple(deferred)))
 
+    async def settled(self) -> None:
+        """Wait until the joint steps that were taken before now are on record."""
+        for joint in list(self._supervisor.dispatcher.being_written):
+            await joint.written.wait()
+
     def take_up(self) -> None:
         """After a start: whatever a crash has left between two steps goes on."""
         done: set[str] = set()
@@ -77,6 +82,8 @@ class Together:
             queue = supervisor.world.resources[key].queue
             if any(each != request_id and not queue[each].run for each in queue.of(agent)):
                 return True
+        if supervisor.deadlocks.waits_under_way(agent):
+            return True
         return any(each.waiting.of(agent) for each in supervisor.world.territories.values())
 
     async def _again(self, keys: list[str]) -> None:
