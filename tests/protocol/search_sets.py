@@ -196,9 +196,12 @@ def _take(town: Town, outcomes: dict[str, Outcome[Resource, Any]]) -> Town:
         for order in outcome.steps:
             assert isinstance(order, TryTogether)
             asked = (*(asked or ()), *order.deferred)
+    passes: set[tuple[str, str]] = set()
     for key, outcome in outcomes.items():
-        _count_passes(states[key], outcome, passed)
+        passes |= set(_passes(outcome))
         states[key] = outcome.state
+    for _, request_id in passes:
+        passed[request_id] = passed.get(request_id, 0) + 1
     for request_id, there in granted.items():
         ticket = next(
             u.ticket for u in states[next(iter(there))].units if u.ticket and u.ticket.request_id == request_id
@@ -208,18 +211,16 @@ def _take(town: Town, outcomes: dict[str, Outcome[Resource, Any]]) -> Town:
     return Town(states, asked, {k: v for k, v in passed.items() if k in waiting}, town.number, seq)
 
 
-def _count_passes(before: Resource, outcome: Outcome[Resource, Any], passed: dict[str, int]) -> None:
-    """Who is granted while somebody who came earlier waits on: that has to be a set, and is counted."""
+def _passes(outcome: Outcome[Resource, Any]) -> Iterator[tuple[str, str]]:
+    """Who is granted while somebody who came earlier waits on: that has to be a set."""
     for event in outcome.events:
-        if not isinstance(event, HoldGranted):
-            continue
-        unit = outcome.state.unit(event.unit)
-        if unit.ticket is None or unit.ticket.request_id != event.request_id:
+        unit = outcome.state.unit(event.unit) if isinstance(event, HoldGranted) else None
+        if unit is None or unit.ticket is None or unit.ticket.request_id != event.request_id:
             continue
         for other in outcome.state.queue.values():
             if other.arrival < unit.ticket.arrival and not _has_a_free_unit(outcome.state):
                 assert other.together, "arrivals are served in order"
-                passed[other.request_id] = passed.get(other.request_id, 0) + 1
+                yield event.request_id, other.request_id
 
 
 def _has_a_free_unit(state: Resource) -> bool:

@@ -85,9 +85,9 @@ MUTANTS: list[tuple[Plant, Plan, int, str]] = [
     (look_at_nobody, TWO, 5, "nobody is in a circle"),
     (look_at_holders_only, THREE, 6, "nobody is in a circle"),
     (grant_half, TWO, 4, "granted as one|no set holds half"),
-    (pass_for_ever, TWO, 20, "passed so often at most"),
-    (pass_without_trying, TWO, 20, "passed so often at most"),
-    (leave_the_rest, TWO, 6, "what is not whole is looked at"),
+    (pass_for_ever, msgspec.structs.replace(THREE, passes=0), 4, "passed so often at most"),
+    (pass_without_trying, TWO, 4, "nobody is in a circle"),
+    (leave_the_rest, TWO, 4, "nobody is in a circle|what is not whole is looked at"),
     (give_each_place_a_number_of_its_own, TWO, 5, "one arrival number"),
     (answer_nobody_later, TWO, 6, "answered once"),
 ]
