@@ -12,7 +12,8 @@ from tests.coordinator.memory_store import MemoryStore
 from interlock.coordinator.config import parse_config
 from interlock.protocol.limits import PASSES_MAX, TOGETHER_MAX
 from interlock.protocol.messages import Cancel
-from interlock.protocol.resource_commands import Mail
+from interlock.protocol.policy import Policy
+from interlock.protocol.resource_commands import Govern, Mail
 from interlock.protocol.resource_events import HoldGranted
 
 pytestmark = pytest.mark.anyio
@@ -145,6 +146,57 @@ async def test_who_waits_for_something_else_passes_no_set() -> None:
         assert (await cid.ask("REQUEST c - z"))["type"] == "QUEUED"
         assert (await cid.ask("REQUEST a - z"))["type"] == "QUEUED"
         assert holders(bus, "a") == [""]
+
+
+@pytest.mark.parametrize("how", ["it gives up", "it is granted"])
+async def test_who_does_not_wait_for_something_else_any_more_may_pass(how: str) -> None:
+    async with running() as bus:
+        ann, bob, cid, dan = agents(bus, "ann", "bob", "cid", "dan")
+        await bob.ask("REQUEST b - x")
+        await dan.ask("REQUEST c - x")
+        await ann.ask("REQUEST a,b - y")
+        await cid.ask("REQUEST c - z")
+        await cid.ask("REQUEST a - z")
+        await (cid.ask("CANCEL c") if how == "it gives up" else dan.ask("RELEASE c"))
+        await settled()
+        assert holders(bus, "a") == ["cid"]
+
+
+async def test_what_a_controller_governs_is_in_no_set() -> None:
+    async with running() as bus:
+        ann, bob = agents(bus, "ann", "bob")
+        await bob.ask("REQUEST b - x")
+        await ann.ask("REQUEST a,b - y")
+        bus.supervisor.tell("machine/a", Govern(Policy(2, "cid", ("ann", "bob")), 2))
+        await settled()
+        assert (waiting(bus, "a"), waiting(bus, "b")) == ([], [])
+        assert [each.body.code for each in bus.supervisor.world.inbox("ann").unread.values()] == ["STALE_POLICY"]  # type: ignore[union-attr] # REVOKED
+        refused = await ann.ask("REQUEST a,b - y")
+        assert refused["code"] == "SCOPE_DENIED"
+
+
+async def test_hand_over_passes_no_set() -> None:
+    async with running() as bus:
+        ann, bob = agents(bus, "ann", "bob")
+        await bob.ask("REQUEST a - x")
+        await ann.ask("REQUEST a,b - y")
+        assert (await bob.ask("HANDOVER a ann"))["code"] == "RESOURCE_BUSY"
+
+
+async def test_a_journal_that_is_full_for_a_while_loses_nothing() -> None:
+    async with running() as bus:
+        ann, bob = agents(bus, "ann", "bob")
+        await bob.ask("REQUEST b - x")
+        await ann.ask("REQUEST a,b - y")
+        await bob.post("RELEASE b")
+        bus.store.full = True
+        await settled()
+        bus.store.full = False
+        await anyio.sleep(3)
+        if holders(bus, "b") == ["bob"]:
+            await bob.ask("RELEASE b")
+            await settled()
+        assert holders(bus, "a", "b") == ["ann", "ann"]
 
 
 async def test_two_sets_are_served_in_their_order() -> None:

@@ -33,7 +33,7 @@ from interlock.protocol.resource_commands import (
     TogetherCommand,
     TryTogether,
 )
-from interlock.protocol.resource_events import HoldGranted
+from interlock.protocol.resource_events import HoldGranted, TicketCancelled
 from interlock.protocol.resource_evolve import evolve
 from interlock.protocol.resource_joint import decide_together, sets_of
 from interlock.protocol.resource_state import Resource, Unit, UnitState, queued_of, tickets_of, unit_of, wants_to_hear
@@ -208,6 +208,8 @@ def _take(town: Town, outcomes: dict[str, Outcome[Resource, Any]]) -> Town:
         )
         assert set(ticket.together or there) == there, "a set is granted as one, in one record"
     waiting = {id_ for state in states.values() for id_ in state.queue}
+    if asked is None and any(_may_pass_now(states, outcome, key) for key, outcome in outcomes.items()):
+        asked = ()
     return Town(states, asked, {k: v for k, v in passed.items() if k in waiting}, town.number, seq)
 
 
@@ -221,6 +223,16 @@ def _passes(outcome: Outcome[Resource, Any]) -> Iterator[tuple[str, str]]:
             if other.arrival < unit.ticket.arrival and not _has_a_free_unit(outcome.state):
                 assert other.together, "arrivals are served in order"
                 yield event.request_id, other.request_id
+
+
+def _may_pass_now(states: dict[str, Resource], outcome: Outcome[Resource, Any], key: str) -> bool:
+    """As `together.look_again` has it: an agent waits for less than before, and stands behind a set elsewhere."""
+    agents = [event.agent for event in outcome.events if isinstance(event, HoldGranted | TicketCancelled)]
+    for agent in agents:
+        for other, state in states.items():
+            if other != key and state.queue.of(agent) and any(state.queue.sets()) and _has_a_free_unit(state):
+                return True
+    return False
 
 
 def _has_a_free_unit(state: Resource) -> bool:

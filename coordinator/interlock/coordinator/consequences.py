@@ -38,6 +38,7 @@ from interlock.protocol.resource_events import (
     Down,
     Finished,
     Forgotten,
+    HoldGranted,
     HoldReleased,
     HoldRevoked,
     RecoveryRequired,
@@ -69,6 +70,8 @@ class Consequences:
         *(LeaseAsked, LeaseBegan, LeaseUsed, LeaseUnused, LeaseOver, LeaseMoved, MessageAcked),
     })  # fmt: skip
 
+    WAITS_LESS = frozenset({HoldGranted, TicketCancelled, LeaseBegan, LeaseOver})  # after them an agent does
+
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
 
@@ -81,6 +84,8 @@ class Consequences:
         for event in outcome.events:
             if type(event) in self.NOTICED:
                 _each(address, self._notice, address, event)
+            if type(event) in self.WAITS_LESS and not supervisor.is_only_at_one(event.agent, address):
+                _each(address, supervisor.together.look_again, event.agent, address)
         for send in outcome.outbox:
             if send.reply_to:
                 _each(address, supervisor.answer, send.reply_to, send.to, send.body)

@@ -205,9 +205,10 @@ class Supervisor:
         """From now on that resource may concern the agent."""
         self._involved.setdefault(agent, set()).add(key)
 
-    def is_only_at_one(self, agent: str) -> bool:
-        """At most one resource may concern the agent."""
-        return len(self._involved.get(agent, ())) <= 1
+    def is_only_at_one(self, agent: str, key: str = "") -> bool:
+        """At most one resource may concern the agent. Args: key: that one; "": whichever."""
+        keys = self._involved.get(agent, ())
+        return not keys or (len(keys) == 1 and (not key or key in keys))
 
     def resources_of(self, agent: str) -> list[str]:
         """Keys of the resources that the agent waits for or has."""

@@ -17,6 +17,7 @@ from interlock.coordinator.joint import Joint
 from interlock.coordinator.world import World
 from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.resource_commands import Deferred, SettleTogether, TogetherCommand, TryTogether
+from interlock.protocol.resource_handover import has_free_unit
 from interlock.protocol.resource_joint import decide_together, sets_of
 from interlock.protocol.resource_state import Resource
 
@@ -61,6 +62,14 @@ class Together:
             deferred += order.deferred
         if keys:
             self.put(keys, SettleTogether(tuple(deferred)))
+
+    def look_again(self, agent: str, but: str) -> None:
+        """An agent waits for less than before: it may pass a set now, wherever it stands behind one."""
+        resources = self._supervisor.world.resources
+        for key in self._supervisor.resources_of(agent):
+            queue = resources[key].queue
+            if key != but and queue.of(agent) and any(queue.sets()) and has_free_unit(resources[key]):
+                self.put([key], SettleTogether())
 
     async def settled(self) -> None:
         """Wait until the joint steps that were taken before now are on record."""

@@ -209,7 +209,7 @@ def _served(drafts: Drafts, waits_elsewhere: WaitsElsewhere) -> dict[str, list[T
             seen.add(request_id)
         able = all(free[each] > 0 and each not in stopped for each in keys)
         passed = {each.request_id: each for at in keys for each in waiting[at][max(0, free[at] - 1) :]}
-        may_not_pass = bool(passed) and waits_elsewhere(ticket.agent, request_id)
+        may_not_pass = bool(passed) and (_waits_here(drafts, ticket) or waits_elsewhere(ticket.agent, request_id))
         if ticket.together:
             able = able and not may_not_pass and not any(_is_absent(drafts[each], request_id) for each in keys)
             if not able:
@@ -236,6 +236,11 @@ def _places(drafts: Drafts, key: str, free: dict[str, int], stopped: set[str]) -
         if free[key] <= 0 or key in stopped:
             return
         yield (ticket.arrival, ticket.request_id), key
+
+
+def _waits_here(drafts: Drafts, ticket: Ticket) -> bool:
+    """Its agent waits for something else, perhaps since this very step."""
+    return any(each != ticket.request_id for draft in drafts.values() for each in draft.state.queue.of(ticket.agent))
 
 
 def _is_absent(draft: Draft, request_id: str) -> bool:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -23,6 +24,7 @@ from interlock.adapters.client.durations import Duration, to_seconds
 from interlock.adapters.client.feeds import Message
 from interlock.adapters.client.grants import Grant
 from interlock.adapters.client.holds import Hold
+from interlock.adapters.client.several import HoldAll
 from interlock.protocol import control, messages
 from interlock.protocol.messages import Queued, Sent
 
@@ -199,6 +201,26 @@ class BlockingBus:
             answer_polls=answer_polls,
         )  # fmt: skip
         return BlockingHold(self, hold)
+
+    def hold_all(
+        self, *resources: str, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
+        timeout: Duration | None = None, answer_polls: bool = True,
+    ) -> AbstractContextManager[tuple[BlockingGrant, ...]]:  # fmt: skip
+        """As Bus.hold_all."""
+        hold = self._bus.hold_all(
+            *resources, worktree=worktree, purpose=purpose, time=time, timeout=timeout, answer_polls=answer_polls
+        )
+        return self._all_of(hold)
+
+    @contextmanager
+    def _all_of(self, hold: HoldAll) -> Iterator[tuple[BlockingGrant, ...]]:
+        grants = self.call(hold.__aenter__)
+        try:
+            yield tuple(BlockingGrant(self, grant) for grant in grants)
+        except BaseException as error:
+            self.call(partial(hold.__aexit__, type(error), error, error.__traceback__))
+            raise
+        self.call(partial(hold.__aexit__, None, None, None))
 
     def request(
         self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from interlock.adapters.cli.options import given_name
@@ -19,6 +20,7 @@ from interlock.adapters.client.grants import Grant
 from interlock.adapters.client.holdings import Holdings, refusal
 from interlock.adapters.client.holds import Hold, Turns, outer_fence
 from interlock.adapters.client.link import Link
+from interlock.adapters.client.several import HoldAll, SeveralHold
 from interlock.adapters.client.wire import Body
 from interlock.adapters.worktrees import worktree_of
 from interlock.protocol import control, messages
@@ -140,6 +142,32 @@ class Bus:
             self._holdings, self._turns, request, timeout_s=timeout_s or None, keep_place=keep_place,
             answer_polls=answer_polls, cancel_on_lost=cancel_on_lost, anywhere=worktree is None,
         )  # fmt: skip
+
+    def hold_all(
+        self, *resources: str, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
+        timeout: Duration | None = None, answer_polls: bool = True, cancel_on_lost: bool = False,
+    ) -> HoldAll:  # fmt: skip
+        """Have several resources for the length of a block, all or none: `bus.hold_all("gpu", "db")`.
+
+        `async with bus.hold_all("gpu", "db") as (gpu, db):`. While it waits it holds none of them. Each grant has a
+        fence of its own, and can be given back by itself.
+
+        Args:
+            resources: short names or full keys, 2 to 16; the grants come in this order.
+            worktree, purpose, time, timeout, answer_polls: as of `hold`.
+            cancel_on_lost: cancel the block when one of them is lost.
+
+        Raises:
+            Refused: with DEADLOCK where agents would wait for each other, with RESOURCE_BUSY where you have one of them
+                already, … Lost: at the end of a block that had lost one. BusUnavailable.
+        """
+        timeout_s = to_seconds(timeout)
+        request = self._request(",".join(resources), worktree, purpose, time, queue=timeout_s != 0, attended=True)
+        hold = SeveralHold(
+            self._holdings, self._turns, msgspec.structs.replace(request, under=0), timeout_s=timeout_s or None,
+            keep_place=False, answer_polls=answer_polls, cancel_on_lost=False, anywhere=worktree is None,
+        )  # fmt: skip
+        return HoldAll(hold, cancel_on_lost=cancel_on_lost)
 
     async def request(
         self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,

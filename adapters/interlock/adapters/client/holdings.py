@@ -57,7 +57,7 @@ class Holdings:
         """Wait for news of a ticket, or a while; then what is true of it. Raises Refused where it is over."""
         self.waiting.add(queued.request_id)
         try:
-            stirred = self.news_about(queued.key)
+            stirred = self.news_about(queued.key if "," not in queued.key else "")  # of several: about anything
             truth = await self.supervisor(control.Wait(queued.key), patience_s=RECONNECT_S)
             if isinstance(truth, Queued):
                 with anyio.move_on_after(LOOK_S):
@@ -137,13 +137,11 @@ class Holdings:
                     raise
             me = await self.supervisor(control.AskMe())
             tickets = me.tickets if isinstance(me, control.MeReply) else ()
-            mine = next((each for each in tickets if each.request_id == request_id), None)
-            if mine is None:
-                return
-            if mine.state in {"held", "down"}:
-                await self.say(messages.Release(mine.key, mine.fence))
-                return
-            if mine.state not in {"queued", "preparing"}:
+            mine = [each for each in tickets if each.request_id == request_id]
+            for each in mine:
+                if each.state in {"held", "down"}:
+                    await self.say(messages.Release(each.key, each.fence))
+            if not any(each.state in {"queued", "preparing"} for each in mine):
                 return
 
     async def check(self, grant: Grant) -> None:

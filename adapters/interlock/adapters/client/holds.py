@@ -105,7 +105,7 @@ class Hold:
             if outer is not None and self._goes_under(outer):
                 assert outer._granted is not None
                 self._granted = outer._granted
-                self._grant = self._holdings.granted(self._granted, shared=True)
+                self._grant = self.made(self._granted, shared=True, answer_polls=False)
                 return self._grant
             return await self._obtain(outer)
         raise self._too_late()
@@ -182,8 +182,12 @@ class Hold:
             self._holdings.waiting.discard(request_id)
         self._granted = granted
         shared = granted.request_id != request_id or granted.shared
-        self._grant = self._holdings.granted(granted, shared=shared, answer_polls=self._answer_polls)
+        self._grant = self.made(granted, shared=shared, answer_polls=self._answer_polls)
         return self._grant
+
+    def made(self, granted: messages.Granted, *, shared: bool, answer_polls: bool) -> Grant:
+        """The grant that the bus has said."""
+        return self._holdings.granted(granted, shared=shared, answer_polls=answer_polls)
 
     async def _until_granted(self, request_id: str, request: messages.Request, sent: list[bool]) -> messages.Granted:
         holdings = self._holdings
