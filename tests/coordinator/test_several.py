@@ -10,6 +10,7 @@ from tests.coordinator.bus import Bus, Client, FakeCaller, process, replayed, se
 from tests.coordinator.memory_store import MemoryStore
 
 from interlock.coordinator.config import parse_config
+from interlock.coordinator.store import Row
 from interlock.protocol.limits import PASSES_MAX, TOGETHER_MAX
 from interlock.protocol.messages import Cancel
 from interlock.protocol.policy import Policy
@@ -183,19 +184,26 @@ async def test_hand_over_passes_no_set() -> None:
         assert (await bob.ask("HANDOVER a ann"))["code"] == "RESOURCE_BUSY"
 
 
-async def test_a_journal_that_is_full_for_a_while_loses_nothing() -> None:
+async def test_a_full_disk_leaves_all_as_it_was_and_what_is_due_is_tried_again() -> None:
     async with running() as bus:
         ann, bob = agents(bus, "ann", "bob")
+        bus.store.full = True
+        assert (await ann.ask("REQUEST a,b - y"))["code"] == "JOURNAL_UNAVAILABLE"
+        bus.store.full = False
+        assert holders(bus, "a", "b") == ["", ""]
         await bob.ask("REQUEST b - x")
         await ann.ask("REQUEST a,b - y")
-        await bob.post("RELEASE b")
-        bus.store.full = True
+
+        def fill(row: Row) -> None:
+            bus.store.full = bus.store.full or b'"released"' in row.body
+
+        bus.store.on_durable = fill
+        await bob.ask("RELEASE b")
         await settled()
+        assert holders(bus, "a", "b") == ["", ""]
+        bus.store.on_durable = lambda row: None
         bus.store.full = False
         await anyio.sleep(3)
-        if holders(bus, "b") == ["bob"]:
-            await bob.ask("RELEASE b")
-            await settled()
         assert holders(bus, "a", "b") == ["ann", "ann"]
 
 
