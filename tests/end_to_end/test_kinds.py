@@ -20,6 +20,7 @@ from tests.end_to_end.playground import (
     server_config,
 )
 from tests.end_to_end.terminal import at_terminal
+from tests.polling import until
 
 Follow = Callable[[], Follower]
 
@@ -272,7 +273,8 @@ def keeper_of(log: Follower, kind: str, *, after: int) -> int:
 
 
 def kill_all_of(keeper: int) -> None:
-    """What an impatient person does: kill -9, the keeper first."""
+    """What an impatient person does: kill -9, the keeper first. The step has come to its gate, and starts no more."""
+    until(lambda: any(each.name() == "cat" for each in psutil.Process(keeper).children(recursive=True)))
     tree = [each.pid for each in psutil.Process(keeper).children(recursive=True)]
     for pid in (keeper, *tree):
         kill(pid)

@@ -176,7 +176,7 @@ def gives_a_unit_that_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
     def any_unit(draft: Any, ticket: Ticket) -> Any:
         return next((u for u in draft.state.units if u.ticket is None and u.step is None), None)
 
-    patch.setattr(resource_handover, "_free_unit", any_unit)
+    patch.setattr(resource_handover, "free_unit_for", any_unit)
 
 
 def redefines_under_a_holder(patch: pytest.MonkeyPatch) -> None:

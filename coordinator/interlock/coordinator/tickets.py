@@ -192,7 +192,7 @@ class Tickets:
         return self._supervisor.world.resources[key].lost[agent].why == "released"
 
     def _asked_units(self, key: str, agent: str) -> list[Unit]:
-        units = self._supervisor.world.resources[key].units
+        units = self.resource(key).units
         return [u for u in units if u.ticket is not None and u.ticket.agent == agent and not u.ticket.run]
 
     def _prepared(self, key: str, agent: str) -> bool:
