@@ -77,7 +77,8 @@ class Actor:
         self.mailbox: Mailbox[Item] = Mailbox()
         self.frozen = ""
         self.is_scheduled = False
-        self.is_still = False  # a joint step is next
+        self.joints = 0  # how many joint steps are in its mailbox
+        self.is_still = False  # one of them is next
         self._deciding: tuple[list[Item], Draft] | None = None
         self._decide = decide
         self._host = host
@@ -96,13 +97,14 @@ class Actor:
     def step(self) -> None:
         """Decide what waits, and hand it to the journal. Never waits."""
         host, items = self._host, self.mailbox.take_all()
-        stop = next((at for at, item in enumerate(items) if isinstance(item.command, StandsStill)), len(items))
-        self.mailbox.put_back(items[stop:])
-        items = items[:stop]
-        if not items:
-            self.is_still = True
-            self._turns.arrived(self, self.mailbox.first().command)
-            return
+        if self.joints:
+            stop = next((at for at, item in enumerate(items) if isinstance(item.command, StandsStill)), len(items))
+            self.mailbox.put_back(items[stop:])
+            items = items[:stop]
+            if not items:
+                self.is_still = True
+                self._turns.arrived(self, self.mailbox.first().command)
+                return
         if self.frozen:  # nothing follows, not even its deadline: one that is past would be told again at once
             for item in items:
                 self._refuse(item, Code.INTERNAL, self.frozen)

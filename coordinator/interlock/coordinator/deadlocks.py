@@ -68,6 +68,9 @@ class Deadlocks:
     def is_compound(self, agent: str, keys: Collection[str] = ()) -> bool:
         """The agent has something else than what it asks for, waits for it, or has asked for it a moment ago."""
         supervisor = self._supervisor
+        plain = keys and agent not in self._under_way and not supervisor.world.territories
+        if plain and supervisor.is_only_at_one(agent, *keys):
+            return False  # nearly always
         if any(key not in keys for key in self._under_way.get(agent, ())):
             return True
         for key in supervisor.resources_of(agent):

@@ -64,6 +64,7 @@ class Dispatcher:
         """Give several actors a step together, once each has decided what is before it."""
         for address in joint.addresses:
             self.put(address, joint.item, own=True)
+            self._actors[address].joints += 1
 
     def arrived(self, actor: Actor, joint: Joint) -> None:
         """An actor has come to a joint step, and stands still."""
@@ -128,6 +129,7 @@ class Dispatcher:
         actors = [self._actors[address] for address in joint.addresses]
         for actor in actors:
             actor.mailbox.take_first()
+            actor.joints -= 1
             actor.is_still = False
         if joint.step(self._host, actors, self.later):
             self.being_written = {each for each in self.being_written if not each.written.is_set()} | {joint}

@@ -199,8 +199,14 @@ class Names:
 
     def waits_for_several(self, sender: str) -> bool:
         """The sender has a place that stands for several resources."""
+        askers = self._supervisor.together.askers
+        if sender not in askers:
+            return False
         resources = [self._supervisor.world.resources[key] for key in self._supervisor.resources_of(sender)]
-        return any(each.together for resource in resources for each in tickets_of(resource, sender))
+        if any(each.together for resource in resources for each in tickets_of(resource, sender)):
+            return True
+        askers.discard(sender)
+        return False
 
     def waiting_together(self, sender: str) -> list[str]:
         """The keys that the sender waits for, where all of them are one request for several; else none."""

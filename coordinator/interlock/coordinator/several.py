@@ -121,6 +121,7 @@ class Several:
             answered()
 
         if self._is_new(session, item, over):
+            self._supervisor.together.askers.add(sender)
             self._supervisor.together.put(mails, AskTogether(mails), item)
 
     # --- straight helpers -----------------------------------------------------------------------

@@ -205,10 +205,10 @@ class Supervisor:
         """From now on that resource may concern the agent."""
         self._involved.setdefault(agent, set()).add(key)
 
-    def is_only_at_one(self, agent: str, key: str = "") -> bool:
-        """At most one resource may concern the agent. Args: key: that one; "": whichever."""
-        keys = self._involved.get(agent, ())
-        return not keys or (len(keys) == 1 and (not key or key in keys))
+    def is_only_at_one(self, agent: str, *keys: str) -> bool:
+        """At most one resource may concern the agent. Args: keys: and it is one of these; none: whichever."""
+        concerned = self._involved.get(agent)
+        return not concerned or (len(concerned) == 1 and (not keys or not concerned.isdisjoint(keys)))
 
     def resources_of(self, agent: str) -> list[str]:
         """Keys of the resources that the agent waits for or has."""

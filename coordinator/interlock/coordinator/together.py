@@ -32,6 +32,7 @@ class Together:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
+        self.askers: set[str] = set()  # agents that have asked for several since they waited for none
 
     def put(self, keys: Iterable[str], command: TogetherCommand, item: Item | None = None) -> None:
         """Have one decision made over several resources. Args: item: with the message that it answers."""
@@ -80,6 +81,7 @@ class Together:
         """After a start: whatever a crash has left between two steps goes on."""
         done: set[str] = set()
         for resource in list(self._supervisor.world.resources.values()):
+            self.askers |= {ticket.agent for ticket in sets_of(resource)}
             if resource.key not in done and any(sets_of(resource)):
                 done |= set(concerned(self._supervisor.world, [resource.key]))
                 self.put([resource.key], SettleTogether())

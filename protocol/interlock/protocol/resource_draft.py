@@ -28,7 +28,7 @@ from interlock.protocol.resource_state import (
     serves_itself,
 )
 
-TAKES_APART = (TicketCancelled, PassedOver, PrepareFailed, RecoveryRequired, SetAside, SetReady)
+TAKES_APART = frozenset({TicketCancelled, PassedOver, PrepareFailed, RecoveryRequired, SetAside, SetReady})
 BLOCKERS_NAMED = 3  # of those that must end first; bus ps shows all
 
 
@@ -58,8 +58,8 @@ class Draft:
         self.apart: tuple[str, ...] = ()
 
     def event(self, event: ResourceEvent) -> None:
-        if isinstance(event, TAKES_APART):
-            ticket, _ = find_ticket(self.state, event.request_id)
+        if type(event) in TAKES_APART:
+            ticket, _ = find_ticket(self.state, getattr(event, "request_id", ""))
             if ticket is not None and ticket.together:
                 self.apart += ticket.together
         self.state = evolve(self.state, event)
