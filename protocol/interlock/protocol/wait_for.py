@@ -179,6 +179,7 @@ class _Reduction:
         self._holds: dict[str, list[str]] = {}
         self._waits: dict[str, int] = {}
         self._blocks: dict[str, list[LeaseWait]] = {}
+        self._owner = {each.lease: each.agent for each in world.leases}
         self._in_the_way = {each.lease: {behind.agent for behind in each.behind} for each in world.leases}
         self._agents: dict[str, bool] = {}
         for pool in world.pools.values():
@@ -195,6 +196,8 @@ class _Reduction:
     def left(self) -> frozenset[str]:
         done = [agent for agent in self._agents if not self._waits.get(agent)]
         served = [key for key in self._pools if self._free[key] > 0]
+        for id_ in [id_ for id_, behind in self._in_the_way.items() if not behind]:
+            done += self._got(self._owner[id_])
         while done or served:
             if served:
                 done += self._serve(served.pop(), served)
