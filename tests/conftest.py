@@ -32,9 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The quick part is the rest: it has every rule, every door, and the command, on buses that many tests share."""
     here = Path(__file__).parent
+    longest = {item for item in items if item.get_closest_marker("slow") is not None}  # they say so themselves
     for item in items:
         if SLOW & set(item.path.relative_to(here).parts):
             item.add_marker(pytest.mark.slow)
+    items.sort(
+        key=lambda item: (item not in longest, item.get_closest_marker("slow") is None)
+    )  # no long one at the end
     seed = config.getoption("--shuffle")
     if seed is not None:
         chance = random.Random(seed)
