@@ -156,3 +156,23 @@ async def test_who_is_gone_meanwhile_leaves_nothing_behind() -> None:
         await settled()
         await fails(bus, "web")
         assert states(bus, "web", "db") == ["free", "free"]
+
+
+@pytest.mark.parametrize("read", [False, True])
+async def test_who_asks_after_it_did_not_come_up_hears_its_last_words_all_the_same(read: bool) -> None:
+    """A server may be down again before its agent follows what becomes of its place."""
+    async with running() as bus:
+        [ann] = agents(bus, "ann")
+        await ann.ask("REQUEST web /w try it")
+        step = unit(bus, "web").step
+        assert step is not None
+        failed = StepFailure("", step.number, "it did not come up", proved=True, log="/log/s1.log", tail=("it broke",))
+        bus.supervisor.tell("machine/web", failed)
+        await settled()
+        if read:
+            [letter] = bus.supervisor.world.inbox("ann").unread.values()
+            await ann.ask({"type": "ACK", "ids": [letter.id]}, to="supervisor")
+        found = await ann.ask({"type": "WAIT", "resource": "web"}, to="supervisor")
+        assert (found["type"], found["code"], found["tail"]) == ("REVOKED", "PREPARE_FAILED", ["it broke"])
+        assert found["log"] == "/log/s1.log"
+        assert "it did not come up" in found["why"]

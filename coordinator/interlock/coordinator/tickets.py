@@ -3,6 +3,8 @@ that what was said here is not shown as news again."""
 
 from collections.abc import Mapping
 
+import msgspec
+
 from interlock.coordinator import views
 from interlock.coordinator.naming import Names, told_apart
 from interlock.coordinator.session import Session
@@ -19,6 +21,7 @@ from interlock.protocol.outcome import Now
 from interlock.protocol.resource_draft import Draft, granted, queued
 from interlock.protocol.resource_sets import granted_together, queued_together
 from interlock.protocol.resource_state import (
+    Lost,
     Resource,
     Ticket,
     Unit,
@@ -52,7 +55,8 @@ class Tickets:
         lost = resource.lost.get(agent)
         if lost is not None:
             ago = format_age(self._supervisor.clock.wall_ms() - lost.at_ms)
-            return Revoked(called, key, "", f"{ago} ago: {lost.why}", lost.fence)
+            said = self._said_of_loss(agent, key, lost)
+            return msgspec.structs.replace(said, resource=called, why=f"{ago} ago: {lost.why}", fence=lost.fence)
         return Refused(Code.NOT_QUEUED, f"you neither hold {called} nor wait for it: bus request {called}", called)
 
     def truth_of_several(self, agent: str, keys: Mapping[str, str]) -> FromBus:
@@ -147,6 +151,14 @@ class Tickets:
         if ids:
             self._supervisor.tell(INBOX + agent, Ack(ids))
         self._supervisor.heard(agent)
+
+    def _said_of_loss(self, agent: str, key: str, lost: Lost) -> Revoked:
+        """What its agent was told of a loss, with the last words of what did not come up, while that is kept."""
+        inbox, slot = self._supervisor.world.inbox(agent), f"{Revoked.__name__}:{key}"
+        letters = [inbox.unread.in_slot(slot), *(each for each in inbox.acked.values() if each.slot == slot)]
+        told = [each.body for each in letters if each is not None and isinstance(each.body, Revoked)]
+        of_it = [each for each in told if each.fence == lost.fence and each.why in lost.why]
+        return of_it[-1] if of_it else Revoked("", key, "", "")
 
     def _of_unit(self, resource: Resource, unit: Unit) -> FromBus:
         assert unit.ticket is not None
