@@ -51,6 +51,17 @@ class Acts:
         time = self._story.chance.choice(["", "", ", 30s", ", 5m"])
         agent.post(f"REQUEST {self.something()} {self._story.chance.choice(['/w/1', '/w/2', '/w/3'])} work{time}")
 
+    async def do_several(self) -> None:
+        """Two or three together: as often as a story is told to."""
+        agent, chance = self.someone(), self._story.chance
+        some = ",".join(chance.sample([LOCK, POOL, WEB, PAGES, BOARD], chance.choice([2, 2, 3])))
+        what = chance.choice(["REQUEST", "REQUEST", "REQUEST", "RELEASE", "CANCEL"])
+        if what == "RELEASE":
+            self._story.truth.released |= {(agent.name, key) for key in some.split(",")}
+        agent.post(
+            f"REQUEST {some} {chance.choice(['/w/1', '/w/2'])} work, 30s" if what == "REQUEST" else f"{what} {some}"
+        )
+
     async def do_release(self) -> None:
         agent, key = self.someone(), self.something()
         self._story.truth.released.add((agent.name, key))

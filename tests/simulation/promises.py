@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from tests.simulation.gated import Ledger
 from tests.simulation.machine import Broken, Machine
 
@@ -16,6 +17,7 @@ from interlock.coordinator import records
 from interlock.coordinator.journal import numbered
 from interlock.coordinator.store import Row
 from interlock.protocol.inbox import MessageSent
+from interlock.protocol.limits import PASSES_MAX
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.registry import AgentJoined, AgentLeft
 from interlock.protocol.resource_events import (
@@ -42,6 +44,7 @@ from interlock.protocol.resource_events import (
     StepStarted,
     TicketCancelled,
 )
+from interlock.protocol.resource_set_events import SetAside, SetParted, SetPassed
 from interlock.protocol.resource_state import Server, StepKind, Ticket
 
 
@@ -108,6 +111,7 @@ class Promises:
         self._over: set[str] = set()  # request ids that ended
         self._granted: dict[int, tuple[str, str]] = {}
         self._ended: set[int] = set()  # fences
+        self._places: set[tuple[str, str]] = set()  # (request id, resource): of several it has one at each
         self._polled: set[int] = set()
         self._started: set[str] = set()
         self._letters: set[str] = set()
@@ -121,6 +125,7 @@ class Promises:
         self.keys, self._index, self._lost, self.ledger = {}, 0, True, Ledger()
         self._causes.clear()
         self._requested.clear()
+        self._places.clear()
         self._letters.clear()
 
     # --- on disk ------------------------------------------------------------------------------
@@ -157,7 +162,8 @@ class Promises:
                 hold_to("gone is proved or said", name in self._truth.ended, event)
                 self._left.add(name)
             case Requested(agent, ticket):
-                hold_to("nothing is executed twice", ticket.request_id not in self._requested, event)
+                hold_to("nothing is executed twice", (ticket.request_id, actor) not in self._places, event)
+                self._places.add((ticket.request_id, actor))
                 self._requested[ticket.request_id] = agent
                 key.queue[ticket.request_id] = ticket
             case Amended(_, ticket):
@@ -175,6 +181,13 @@ class Promises:
             case StepStarted(unit=unit, request_id=request_id) if request_id and unit not in key.holds:
                 self._next(actor, key, unit, request_id)
                 key.prepared[unit] = key.queue.pop(request_id)
+            case SetAside(unit=unit, request_id=request_id):
+                self._next(actor, key, unit, request_id)
+                key.prepared[unit] = key.queue.pop(request_id)
+            case SetPassed(passed=passed):
+                hold_to("a set is passed 8 times at most", passed <= PASSES_MAX, event)
+            case SetParted(_, request_id):
+                key.queue[request_id] = msgspec.structs.replace(key.queue[request_id], together=())
             case StepDone(unit=unit, server=server) if server is not None:
                 key.servers[unit] = server
             case HoldGranted():
@@ -252,6 +265,7 @@ class Promises:
         hold_to("a ticket is served from the queue", request_id in key.queue, actor, request_id)
         mine = key.queue[request_id].arrival
         ahead = [t for t in key.queue.values() if t.arrival < mine and t.request_id not in key.absent]
+        ahead = [t for t in ahead if not t.together]  # who waits for several may be passed
         hold_to("first come, first served", not ahead, actor, request_id, "passed", ahead)
 
     def _grant(self, seq: int, actor: str, key: Key, event: HoldGranted) -> None:
@@ -293,7 +307,7 @@ class Promises:
             case HoldReleased():
                 right = (agent, actor) in self._truth.released
             case PassedOver():
-                right = not hold.claimed and bool(key.queue)
+                right = not hold.claimed and bool(key.queue or hold.ticket.together)
             case _ if "revoked by" in why:
                 right = actor in self._truth.revoked
             case _ if "not used within" in why:
@@ -319,7 +333,8 @@ class Promises:
         fence, request_id = body.get("fence", 0), body.get("request_id", "")
         match body.get("type"):
             case "GRANTED":
-                right = self._granted.get(fence) == (agent, body["key"])
+                each = body.get("together") or [body]
+                right = all(self._granted.get(one["fence"]) == (agent, one["key"]) for one in each)
             case "QUEUED":
                 right = self._requested.get(request_id) == agent
             case "RELEASED" if fence:

@@ -8,7 +8,7 @@ from tests.simulation.machine import Broken
 from interlock.coordinator.take_up import departed
 from interlock.coordinator.world import TASK
 from interlock.protocol.limits import LATE_MS
-from interlock.protocol.resource_state import UnitState, first_grantable
+from interlock.protocol.resource_state import Resource, Ticket, UnitState, first_grantable
 from interlock.protocol.resource_waiting import next_deadline
 from interlock.protocol.task_messages import Assigned
 
@@ -30,9 +30,11 @@ def nothing_is_lost(story: "Story") -> None:
     assert story.life is not None
     supervisor = story.life.supervisor
     for key, resource in supervisor.world.resources.items():
-        free = [unit for unit in resource.units if unit.state is UnitState.FREE and unit.step is None]
         waiter = first_grantable(resource)
-        if free and waiter is not None and resource.next_definition is None:
+        together = waiter.together if waiter is not None else ()
+        others = [supervisor.world.resource(each) for each in together]  # all of a set, or it waits on
+        able = all(_serves(each) and first_grantable(each) in _of(each, waiter) for each in others)
+        if waiter is not None and _serves(resource) and able:
             raise Broken(f"a lost wake-up: {key} is free and {waiter} waits")
         tickets = [*resource.queue.values(), *(u.ticket for u in resource.units if u.ticket and not u.launches)]
         for ticket in tickets:
@@ -82,3 +84,13 @@ def the_tasks_agree(story: "Story") -> None:
         for letter in inbox.acked.values():
             if isinstance(letter.body, Assigned) and not world.task(TASK + letter.body.task).read_ms:
                 raise Broken(f"{agent} has read {letter.body.task}, and its record does not say so")
+
+
+def _serves(resource: Resource) -> bool:
+    free = [unit for unit in resource.units if unit.state is UnitState.FREE and unit.step is None]
+    return bool(free) and resource.next_definition is None
+
+
+def _of(resource: Resource, waiter: Ticket | None) -> list[Ticket | None]:
+    """The waiter's own ticket there."""
+    return [resource.queue.get(waiter.request_id)] if waiter is not None else []

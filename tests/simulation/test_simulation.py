@@ -27,6 +27,11 @@ def test_tasks_know_what_is_held_for_them_whatever_happens(seed: int) -> None:
     assert {"TaskAssigned", "TaskReserved", "TaskReported", "TaskJudged"} <= story.promises.seen.keys()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_sets_keep_every_promise_too(seed: int) -> None:
+    tell(seed, often={"several": 40, "release": 20, "crash": 8})
+
+
 def test_the_same_seed_tells_the_same_story() -> None:
     assert tell(7).lines == tell(7).lines
     assert tell(7).lines != tell(8).lines

@@ -19,7 +19,7 @@ from interlock.protocol.claim import Claim, claims_overlap
 from interlock.protocol.lease import Lease
 from interlock.protocol.limits import DEADLOCK_LOOKED_AT
 from interlock.protocol.names import named
-from interlock.protocol.resource_state import Resource
+from interlock.protocol.resource_state import Resource, unit_of
 from interlock.protocol.territory_draft import texts
 from interlock.protocol.territory_overlap import blockers
 from interlock.protocol.territory_state import Territory
@@ -108,7 +108,7 @@ class Deadlocks:
     def why_not(self, agent: str, keys: Collection[str]) -> str:
         """Why a request for these resources could never be served, and what to do; "" where it can."""
         resources = self._supervisor.world.resources
-        new = [key for key in keys if key not in resources or not _waits(resources[key], agent)]
+        new = [key for key in keys if key not in resources or not _has_place(resources[key], agent)]
         return self._way(agent, Place(agent, ASKED, tuple(sorted(new))), None, list(keys)) if new else ""
 
     def why_no_lease(self, key: str, lease: Lease) -> str:
@@ -216,6 +216,11 @@ def _tickets(resource: Resource, agent: str) -> Iterator[tuple[str, bool]]:
             yield unit.ticket.request_id, unit.ticket.run
     for request_id in resource.queue.of(agent):
         yield request_id, resource.queue[request_id].run
+
+
+def _has_place(resource: Resource, agent: str) -> bool:
+    """It holds that or waits for it by an asked ticket: asked for again, it waits for nothing more."""
+    return unit_of(resource, agent) is not None or _waits(resource, agent)
 
 
 def _waits(resource: Resource, agent: str) -> bool:

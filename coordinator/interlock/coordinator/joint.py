@@ -72,10 +72,12 @@ class Joint(StandsStill):
             outcomes = self._decide({address: host.state_of(address) for address in self.addresses}, now)
         except Exception as error:
             return self._bury(host, actors[0], error, later)
-        drafts = []
+        drafts: list[tuple[Actor, Draft]] = []
         for actor in actors:
             draft = Draft(host.state_of(actor.address))
             draft.add(self.item, outcomes[actor.address])
+            if any(each.causes for _, each in drafts):
+                draft.causes.clear()  # it is taken in once
             drafts.append((actor, draft))
         if not any(draft.must_be_kept() for _, draft in drafts):
             for actor, draft in drafts:
