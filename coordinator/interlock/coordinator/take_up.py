@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.coordinator.watching import watch_holder, watch_wrapper
 from interlock.protocol.registry import Registry
 from interlock.protocol.resource_commands import AgentGone, Resume
-from interlock.protocol.resource_state import Ticket
+from interlock.protocol.resource_state import Ticket, UnitState
 from interlock.protocol.resource_waiting import next_deadline
 from interlock.protocol.territory_state import next_deadline as next_of_leases
 
@@ -32,7 +32,7 @@ def take_up(supervisor: Supervisor, key: str) -> None:
     for word in sorted(gone, key=lambda each: (each.agent, each.incarnation)):
         supervisor.tell(key, word)
     supervisor.define(key)
-    if any(unit.step is not None for unit in resource.units):
+    if any(unit.step is not None or (unit.state is UnitState.PREPARING and not unit.ready) for unit in resource.units):
         supervisor.tell(key, Resume())
     supervisor.timer.arm(key, next_deadline(resource, supervisor.clock.boot()))
 
