@@ -84,11 +84,15 @@ class Deadlocks:
 
     async def alone(self, agent: str) -> Then:
         """Wait for a turn in which no other request can come between. Returns: to be called once it is answered."""
-        await self._turns.take(alone=True)
+        while True:
+            while agent in self._under_way:  # nobody else waits for that
+                await self._answered.setdefault(agent, anyio.Event()).wait()
+            await self._turns.take(alone=True)
+            if agent not in self._under_way:
+                break
+            self._turns.give()
         self._alone = agent
         try:
-            while agent in self._under_way:
-                await self._answered.setdefault(agent, anyio.Event()).wait()
             await self._supervisor.together.settled()
         except BaseException:
             self._give_alone()

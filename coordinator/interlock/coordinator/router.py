@@ -322,9 +322,9 @@ class Router:
         supervisor = self._supervisor
 
         def hear(body: FromBus) -> None:
-            supervisor.say(session, item.id, body)
             if answered is not None:
                 answered()
+            supervisor.say(session, item.id, body)
 
         session.asked(item.id)
         return supervisor.expect(item.id, hear, item.digest)
