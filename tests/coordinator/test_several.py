@@ -14,7 +14,7 @@ from interlock.coordinator.store import Row
 from interlock.protocol.limits import PASSES_MAX, TOGETHER_MAX
 from interlock.protocol.messages import Cancel
 from interlock.protocol.policy import Policy
-from interlock.protocol.resource_commands import Govern, Mail
+from interlock.protocol.resource_commands import Govern, Heard, Mail
 from interlock.protocol.resource_events import HoldGranted
 
 pytestmark = pytest.mark.anyio
@@ -413,6 +413,25 @@ async def test_a_set_that_nobody_notices_goes_back_to_its_place_as_one() -> None
         assert holders(bus, "a", "b") == ["", "cid"]
         assert (waiting(bus, "a"), waiting(bus, "b")) == (["ann"], ["ann"])
         await ann.ask("STATUS")  # it is heard of again
+        await cid.ask("RELEASE b")
+        await settled()
+        assert holders(bus, "a", "b") == ["ann", "ann"]
+
+
+async def test_a_part_that_was_noticed_stays_and_the_other_waits_for_itself() -> None:
+    """The sign of life reached one of the two, and the other had passed on by then."""
+    async with running() as bus:
+        ann, bob, cid = agents(bus, "ann", "bob", "cid")
+        await bob.ask("REQUEST b - x")
+        await ann.ask("REQUEST a,b - y")
+        await cid.ask("REQUEST b - z")
+        await bob.ask("RELEASE b")
+        await settled()
+        bus.supervisor.tell("machine/a", Heard("ann"))
+        await anyio.sleep(125)
+        assert holders(bus, "a", "b") == ["ann", "cid"]
+        (ticket,) = bus.supervisor.world.resources["machine/b"].queue.values()
+        assert (ticket.agent, ticket.together, ticket.absent) == ("ann", (), False)
         await cid.ask("RELEASE b")
         await settled()
         assert holders(bus, "a", "b") == ["ann", "ann"]
