@@ -238,7 +238,7 @@ def watches_no_command_after_a_restart(patch: pytest.MonkeyPatch) -> None:
         (believes_that_nothing_was_lost, "events are numbered"),
         (forgets_what_survived_the_database, "begins on .* while .* lives there"),
         (charges_the_first_unit_with_what_survived, "begins on .* while .* lives there"),
-        (gives_a_unit_that_is_in_doubt, "nothing is given that somebody holds"),
+        (gives_a_unit_that_is_in_doubt, "nothing is given that somebody holds|what runs is let be"),
         (redefines_under_a_holder, "live grants never exceed the units"),
         (loses_what_nobody_has_read, "restart is replay"),
         (adopts_no_command, "a policy adopts what runs and is covered"),
