@@ -327,3 +327,12 @@ sys.exit(main())
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (b"", b"")
     assert done.returncode in {-signal.SIGINT, 130}
+
+
+def test_the_supervisor_starts_without_what_only_draws(bus: Bus) -> None:
+    """structlog takes rich, and with it pygments, where they are installed; its log is JSON, and needs neither."""
+    code = "import sys, interlock.adapters.cli.daemon; print(*sorted({each.split('.')[0] for each in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=bus.environment
+    )  # fmt: skip
+    assert not {"rich", "pygments", "typer", "click", "pydantic"} & set(done.stdout.split())

@@ -4,8 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-import structlog
-
+from interlock.adapters.lean_structlog import structlog  # first of all
 from interlock.adapters.paths import Home
 from interlock.adapters.service import AlreadyRunning, CannotServe, first_of, serve
 from interlock.protocol.codes import Exit
