@@ -117,7 +117,8 @@ class Deadlocks:
 
     def why_no_lease(self, key: str, lease: Lease) -> str:
         """The same of a lease that is asked for, and may have to wait."""
-        return self._way(lease.agent, None, _wait_of(self._supervisor.world.territory(key), lease, None))
+        wait = _wait_of(self._supervisor.world.territory(key), lease, None)
+        return self._way(lease.agent, None, wait) if wait.behind else ""
 
     def why_no_heir(self, lease: Lease, heir: str, claims: tuple[Claim, ...] = ()) -> str:
         """The same where a lease becomes an agent's: who waits for it waits for that one then.
