@@ -19,7 +19,7 @@ DEAR = {
 ALLOWED_OF_OURS = {
     "interlock", "interlock.adapters", "interlock.adapters.homes", "interlock.adapters.cli",
     "interlock.adapters.cli.program", "interlock.adapters.cli.entry",
-    "interlock.adapters.cli.options", "interlock.adapters.cli.short",
+    "interlock.adapters.cli.options", "interlock.adapters.cli.short", "interlock.adapters.cli.line",
     "interlock.adapters.cli.connection", "interlock.adapters.lean",
 }  # fmt: skip
 HARD = (

@@ -59,9 +59,10 @@ def test_what_is_no_file_is_told_in_one_sentence(top: Path, name: str, says: str
 
 
 def test_one_that_is_too_large_is_not_taken(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reported_files, "FILE_REPORTED_BYTES_MAX", 2)
-    with pytest.raises(NoFile, match="it has more than"):
-        files_of(str(top), str(top), ("docs/a.md",))
+    monkeypatch.setattr(reported_files, "REPORTED_BYTES_MAX", 5)
+    assert files_of(str(top), str(top), ("docs/a.md",))
+    with pytest.raises(NoFile, match="a report have 0 mib at most"):
+        files_of(str(top), str(top), ("docs/a.md", "out.md"))
 
 
 def test_looked_at_again_each_is_as_it_is_now(top: Path) -> None:
@@ -71,3 +72,29 @@ def test_looked_at_again_each_is_as_it_is_now(top: Path) -> None:
     now = look_at(str(top), tuple(each.path for each in files))
     assert [each.sha256 for each in now] == [digest("changed"), ""]
     assert [each.path for each in now] == [each.path for each in files]
+
+
+def test_a_link_that_is_put_in_its_place_is_not_the_file_that_was_handed_in(top: Path) -> None:
+    """Else whoever may report would learn the hash of whatever it can link to."""
+    (top.parent / "secret").write_text("secret")
+    files = files_of(str(top), str(top), ("docs/a.md",))
+    (top / "docs/a.md").unlink()
+    (top / "docs/a.md").symlink_to(top.parent / "secret")
+    assert [each.sha256 for each in look_at(str(top), tuple(each.path for each in files))] == [""]
+    (top / "docs/a.md").unlink()
+    (top / "docs").rename(top / "d")
+    (top / "docs").symlink_to(top.parent)
+    (top.parent / "a.md").write_text("secret")
+    assert [each.sha256 for each in look_at(str(top), tuple(each.path for each in files))] == [""]
+
+
+@pytest.mark.parametrize("name", ["out.md", "../beside.txt", "/etc/shadow", "/nowhere/at/all", ".."])
+def test_a_folders_agent_learns_nothing_of_what_lies_outside_of_its_worktree(top: Path, name: str) -> None:
+    with pytest.raises(NoFile, match="is outside of the worktree"):
+        files_of(str(top), str(top), (name,), within=True)
+    assert files_of(str(top), str(top), ("link.md",), within=True)
+
+
+def test_what_the_system_makes_up_is_no_file() -> None:
+    with pytest.raises(NoFile, match="no file of a disk"):
+        files_of("/", "/", ("/proc/self/environ",))

@@ -30,6 +30,25 @@ SECRETS = [
     ("a variable", "DB_PASSWORD=hunter2 make test"),
     ("any variable", "NODE_ENV=production make"),
     ("a private key", "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----"),
+    ("another scheme", "Authorization: Token hunter2hunter2"),
+    ("a slash in a password", "https://u:hunter2/w@host/x"),
+    ("an at sign in a password", "https://u:hun@hunter2@host"),
+    ("a list", '"secret":["hunter2"]'),
+    ("a quote in a value", 'secret="a\\"hunter2"'),
+    ("a block", "client_secret: |\n  hunter2"),
+    ("a PGP key", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2"),
+    ("a key's body alone", ("b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzEXAMPLE" + "\n") * 3),
+    ("a short name", "db_pass=hunter2"),
+    ("another", "pass: hunter2"),
+    ("a short option", "mysql --pass hunter2"),
+    ("a Grafana token", "glsa_" + "abcdefghijklmnopqrstuvwx"),
+    ("a webhook", "https://hooks.slack.com/services/T000/B000/abcdefghijklmnop"),
+    ("a cookie", "Cookie: session=hunter2; theme=dark"),
+    ("for curl", "curl -u bob:hunter2 https://host"),
+    ("a storage key", "AccountKey=hunter2hunter2=="),
+    ("an age key", "AGE-SECRET-KEY-1" + "ABCDEFGHIJAAAA" * 3),
+    ("a signature", "https://host/x?sig=hunter2"),
+    ("a name with something hidden in it", "to\u200bken=hunter2"),
     ("half of one", "-----BEGIN RSA PRIVATE KEY-----\nhunter2"),
 ]
 LEFT_OUT = (
@@ -50,6 +69,10 @@ HOMES = [
     ("at /root/x and /root", "at ~/x and ~"),
     (r"C:\Users\ann\proj", r"~\proj"),
     ("file:///home/ann/x", "file://~/x"),
+    ("/private/home/joe/x", "~/x"),
+    ("/mnt/c/Users/joe/x", "~/x"),
+    ("gcc -I/home/joe/include", "gcc -I~/include"),
+    ("/var/root/x", "~/x"),
 ]
 EVIDENCE = [
     "sha256 27dd8ed44a83ff94d557f9fd0412ed5a8cbca69ea04922d88c01184a07300a5a",
@@ -61,7 +84,7 @@ EVIDENCE = [
     "fence 12, released",
     "a=1 b=2",
     "author: ann",
-    "/srv/homes/x /opt/home/y rooted/root.txt",
+    "/srv/homes/x rooted/root.txt",
 ]
 
 

@@ -24,8 +24,10 @@ class FakeGround(NoGround):
     def __init__(self) -> None:
         self.content = {"report.md": "one"}
 
-    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
+    async def files(self, top: str, base: str, names: Sequence[str], *, within: bool = False) -> tuple[FileFact, ...]:
         for name in names:
+            if within and name.startswith("/"):
+                raise NoFile(f"{name} is outside of the worktree")
             if name not in self.content:
                 raise NoFile(f"{name} does not exist: report what is there")
         return tuple(self._fact(name) for name in names)
@@ -127,7 +129,7 @@ async def test_what_is_outside_of_its_scope_is_refused_with_the_scope() -> None:
     async with running() as case:
         await case.assign()
         other = await case.ann.ask({"type": "REQUEST", "resource": "machine/db", "task": "T-1"})
-        assert (other["code"], "lets you reserve gpu" in other["why"]) == ("SCOPE_DENIED", True)
+        assert (other["code"], "lets you reserve machine/gpu" in other["why"]) == ("SCOPE_DENIED", True)
         lease = {"type": "LEASE", "claims": ["src"], "worktree": "/r1/w", "task": "T-1"}
         wide = await case.ann.ask(lease)
         assert (wide["code"], "lets you change report.md" in wide["why"]) == ("SCOPE_DENIED", True)
@@ -198,7 +200,9 @@ async def test_a_folder_reports_only_what_lies_in_its_worktree() -> None:
         assert isinstance(ground, FakeGround)
         ground.content["/etc/secret"] = "x"
         case.ann.session.claimed = True
-        assert (await case.ann.ask(report(files=["/etc/secret"])))["code"] == "SCOPE_DENIED"
+        assert (await case.ann.ask(report(files=["/etc/secret"])))["code"] == "BAD_MESSAGE"
+        assert (await case.ann.ask(report(worktree="/r2/w")))["code"] == "SCOPE_DENIED"
+        assert (await case.ann.ask(report()))["state"] == "reported"
         case.ann.session.claimed = False
         answer = await case.ann.ask(report(files=["/etc/secret"]))
         assert answer["note"].endswith("marked so: /etc/secret")
@@ -222,13 +226,28 @@ async def test_what_came_to_an_end_while_the_bus_was_down_is_on_record_after_it(
         assert [each.what for each in case.task.held()] == [GPU]
         assert case.task.launches["run-a"].over_ms == 0
         case.bus.supervisor.bookings._tell = lambda task, command: None  # type: ignore[method-assign] # all are lost
-        await case.ann.ask(f"RELEASE {GPU}")
+        assert (await case.bob.ask(f"REQUEST {GPU} - next"))["type"] == "QUEUED"
+        await case.ann.ask(f"HANDOVER {GPU} bob")
+        lease = {"type": "LEASE", "claims": ["report.md"], "worktree": "/r1/w", "task": "T-1"}
+        taken = await case.ann.ask(lease)
+        await case.ann.ask(f"RETURN {taken['lease']}")
+        moved = await case.ann.ask(lease)
+        await case.ann.ask(f"TRANSFER {moved['lease']} cyd")
         effects.end(admitted["keeper"])
         await settled()
         assert case.task.held()
+        assert len(case.task.reserved) == 1
     async with running(store) as case:
         await settled()
         assert not case.task.held()
+        ends = [(each.what, each.handed_to, each.how) for each in case.task.reserved.values()]
+        assert ends == [
+            (GPU, "bob", "handed over to bob"),
+            ("report.md", "", "released: returned"),
+            ("report.md", "cyd", "handed over by ann"),
+        ]
+        assert not case.bus.supervisor.world.bookings
+        assert (await case.ann.ask(report(handed_to="bob")))["state"] == "reported"
         assert (case.task.launches["run-a"].code, bool(case.task.launches["run-a"].over_ms)) == (0, True)
         world: World = case.bus.supervisor.world
         assert (await replayed(store)).tasks == world.tasks

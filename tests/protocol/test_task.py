@@ -180,7 +180,11 @@ def test_what_has_changed_since_the_report_is_shown_and_taken_only_despite_that(
 def test_a_report_that_was_looked_at_before_it_was_replaced_is_not_accepted() -> None:
     played = Played(assigned(), HandIn("ann", "m2", REPORT), HandIn("ann", "m3", REPORT))
     assert played.refusal(accept(report=1)) == "RESOURCE_BUSY"
-    assert played.answer(accept(report=2)).state == "accepted"
+    refused = played.answer(accept(report=2))  # whoever says no number may have looked at the first
+    assert refused.code == "RESOURCE_BUSY"
+    assert all(says in refused.why for says in ("reported 2 times", "--report 2"))
+    assert played.refusal(accept(report=2, named=1)) == "RESOURCE_BUSY"
+    assert played.answer(accept(report=2, named=2)).state == "accepted"
 
 
 def test_what_is_rejected_goes_back_to_work_and_comes_again() -> None:
@@ -225,14 +229,25 @@ def test_an_assignment_that_is_withdrawn_unread_leaves_the_inbox() -> None:
 def test_what_is_said_of_reservations_has_to_be_so() -> None:
     played = Played(assigned(), held(7), held(8))
     released, handed = Report(0, "", 0, released=True), Report(0, "", 0, handed_to="bob")
-    refused = played.answer(HandIn("ann", "m2", released))
-    assert (refused.code, "gpu (fence 7), gpu (fence 8)" in refused.why) == ("RESOURCE_BUSY", True)
+    for report in (released, handed):
+        refused = played.answer(HandIn("ann", "m2", report, held=("gpu (fence 7)", "gpu (fence 8)")))
+        assert (refused.code, "gpu (fence 7), gpu (fence 8)" in refused.why) == ("RESOURCE_BUSY", True)
+        refused = played.answer(HandIn("ann", "m2", report, waits=("db",)))
+        assert (refused.code, "still wait for db" in refused.why) == ("RESOURCE_BUSY", True)
     assert played.refusal(HandIn("ann", "m2", handed)) == "NOT_HOLDER"
-    played.answer(GiveBack(7, "handed over to bob", "bob"))
-    assert played.answer(HandIn("ann", "m2", handed)).state == "reported"
-    assert played.refusal(HandIn("ann", "m3", released)) == "RESOURCE_BUSY"
-    played.answer(GiveBack(8, "released"))
+    assert played.answer(HandIn("ann", "m2", handed, heirs=frozenset({"bob"}))).state == "reported"
     assert played.answer(HandIn("ann", "m3", released)).state == "reported"
+    assert played.answer(HandIn("ann", "m4", Report(0, "", 0), held=("gpu (fence 7)",))).state == "reported"
+
+
+def test_who_reserves_more_after_the_report_is_at_work_again() -> None:
+    played = Played(assigned(), HandIn("ann", "m2", REPORT), held(7))
+    assert played.task.state is TaskState.WORKING
+    assert played.refusal(accept()) == "RESOURCE_BUSY"
+    played.answer(HandIn("ann", "m3", REPORT))
+    played.answer(LaunchFor(TaskLaunch("run-1", "make")))  # to look once more is no more work
+    assert str(played.task.state) == "reported"
+    assert played.answer(Begin("ann", "m4")).state == "working"
 
 
 def test_a_file_outside_of_the_scope_is_taken_and_marked() -> None:
@@ -295,12 +310,20 @@ def test_only_its_assignee_reserves_for_it_and_only_within_its_scope() -> None:
     assert "ann's work" in why_not_for(task, "bob")
     assert why_not_for(Task("task/T-2"), "ann") == "no task T-2 is on record: bus task list"
     assert why_not_resource(task, "machine/gpu") == ""
-    assert "lets you reserve gpu, and db is not among them" in why_not_resource(task, "machine/db")
+    assert "lets you reserve machine/gpu, and machine/db is not among them" in why_not_resource(task, "machine/db")
     assert why_not_claims(task, "territory/r", (Claim("report.md"), Claim("tests/report/a.py"))) == ""
     assert "tests is outside of that" in why_not_claims(task, "territory/r", (Claim("tests"),))
     assert "another repository" in why_not_claims(task, "territory/other", (Claim("report.md"),))
     over = Played(assigned(), Withdraw("lead", "m2", "x")).task
     assert "nothing is reserved or run for it any more" in why_not_for(over, "ann")
+
+
+def test_a_file_that_is_not_there_yet_is_within_by_its_name() -> None:
+    task = Played(assigned(changes=(Claim("src/*.py"), Claim("docs/**/*.md"), Claim("README.md", 1, 9)))).task
+    for inside in ("src/new.py", "docs/a/b.md"):
+        assert why_not_claims(task, "territory/r", (Claim(inside),)) == ""
+    for outside in ("src", "src/new.txt", "docs", "README.md"):
+        assert "is outside of that" in why_not_claims(task, "territory/r", (Claim(outside),))
 
 
 def test_a_scope_that_names_nothing_limits_nothing() -> None:

@@ -149,8 +149,9 @@ class Acts:
             case "report" | "released":
                 worker.post(f"REPORT {id_} {'released ' if what == 'released' else ''}- done")
             case "judge":
-                words = ["ACCEPT {}", "REJECT {} - again", "REJECT {} - again", "REJECT {} for-good - no"]
-                agent.post(story.chance.choice(words).format(id_))
+                named = f"report={known.report.number}" if known.report is not None else ""
+                words = ["ACCEPT {} {}", "REJECT {} {} - again", "REJECT {} {} - again", "REJECT {} {} for-good - no"]
+                agent.post(story.chance.choice(words).format(id_, named))
             case _:
                 agent.post(f"WITHDRAW {id_} - not needed")
 

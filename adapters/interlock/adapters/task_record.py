@@ -1,5 +1,6 @@
 """A task's record in words: sections of lines, for a terminal, or as Markdown that another session can go on from."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ from interlock.adapters.scrubbing import scrub
 from interlock.protocol.visible import unhidden
 
 Document = dict[str, Any]
+_LINES = re.compile(r":[0-9]+(?:-[0-9]+)?$")
 Section = tuple[str, list[str]]
 
 
@@ -21,7 +23,7 @@ def sections(task: Document) -> list[Section]:
         ("Reservations", [_reservation(each) for each in task["reservations"]]),
         ("Commands run for it", [_launch(each) for each in task["launches"]]),
     ]
-    return [(heading, lines) for heading, lines in found if lines]
+    return [(heading, list(map(_line, lines))) for heading, lines in found if lines]
 
 
 def for_terminal(task: Document) -> str:
@@ -65,6 +67,8 @@ def _assignment(task: Document) -> Iterator[str]:
     yield f"{task['assigner']} to {task['assignee']}{presence}"
     yield f"objective: {_line(task['objective'])}"
     yield f"may change: {' '.join(task['changes']) or 'not limited'}"
+    if any(_LINES.search(each) for each in task["changes"]):
+        yield "of a file of which lines are named, nobody has looked which of them were changed"
     yield f"may reserve: {' '.join(task['resources']) or 'not limited'}"
     for each in task["constraints"]:
         yield f"constraint: {_line(each)}"
@@ -78,22 +82,25 @@ def _assignment(task: Document) -> Iterator[str]:
 
 
 def _report(report: Document) -> Iterator[str]:
-    yield f"by {report['by']} at {report['at']}" + (f", at commit {report['head']}" if report["head"] else "")
+    yield f"number {report['number']}, by {report['by']} at {report['at']}"
+    if report["head"]:
+        yield f"commit, as its reporter says: {report['head']}"
     if report["summary"]:
         yield f"what was done: {_line(report['summary'])}"
     for file in report["files"]:
         now = f", {_now(file)}" if "now" in file else ""
         yield f"file: {file['path']} sha256 {file['sha256']} ({file['size']:,} bytes{_outside(file)}){now}"
     for change in report["changes"]:
-        yield f"changed: {change['how']} {change['path']}" + (f" ({_outside(change)[2:]})" if change["outside"] else "")
+        outside = f" ({_outside(change)[2:]})" if change["outside"] else ""
+        yield f"changed, as its reporter's git says: {change['how']} {change['path']}{outside}"
     if report["more_changes"]:
-        yield f"changed: and {report['more_changes']:,} more"
+        yield f"changed, as its reporter's git says: and {report['more_changes']:,} more"
     for launch in report["launches"]:
         yield f"test: {_launch(launch)}"
     for gap in report["gaps"] or ["none is named"]:
         yield f"known gap: {_line(gap)}"
     if report["released"]:
-        yield "reservations: all given back"
+        yield "reservations: none is held any more"
     if report["handed_to"]:
         yield f"reservations: handed over to {report['handed_to']}"
 
@@ -119,7 +126,9 @@ def _launch(launch: Document) -> str:
         ended = f"ended with {launch['code']}"
     else:
         ended = "it has ended, and nobody knows how" if launch["over_at"] else "runs"
-    return f"{_line(launch['command'])}, {launch['launch']}: {ended}"
+    at = f" at {launch['over_at']}" if launch["over_at"] else ""
+    other = f", run for {launch['for']}" if launch.get("for") else ""
+    return f"{_line(launch['command'])} (its arguments are not kept), {launch['launch']}: {ended}{at}{other}"
 
 
 def _next(task: Document) -> str:

@@ -17,6 +17,7 @@ from interlock.protocol.inbox import Deliver, Letter, state_of
 from interlock.protocol.inbox import since as letters_since
 from interlock.protocol.limits import INBOX_BYTES_A_CALL, INBOX_MESSAGES_A_CALL
 from interlock.protocol.messages import Refused, Text
+from interlock.protocol.names import COORDINATOR
 
 
 class Board:
@@ -58,11 +59,13 @@ class Board:
         return control.InboxReply(tuple(views.letter_view(each, now_ms) for each in shown), len(letters) - len(shown))
 
     def receipt(self, id_: str) -> control.ReceiptReply | Refused:
-        """What became of a message to an agent. Args: id_: of the message."""
+        """What became of a message: how far it has come to an agent, or that it was taken in. Args: id_: of it."""
         for agent, inbox in self._supervisor.world.inboxes.items():
             letter = inbox.find(id_)
             if letter is not None:
                 return control.ReceiptReply(id_, agent, state_of(letter), letter)
+        if id_ in self._supervisor.world.ids or self._supervisor.is_under_way(id_):
+            return control.ReceiptReply(id_, COORDINATOR, "taken")
         return Refused(
             Code.TARGET_ENDED, f"no message {id_} is known here, or it was read long ago: bus tail has the log"
         )

@@ -50,7 +50,8 @@ from interlock.protocol.resource_events import (
 )
 from interlock.protocol.resource_state import Resource
 from interlock.protocol.resource_waiting import next_deadline
-from interlock.protocol.territory_events import LeaseAsked, LeaseBegan, LeaseMoved, LeaseOver, LeaseUnused, LeaseUsed
+from interlock.protocol.task_bookings import OF_RESERVATIONS
+from interlock.protocol.territory_events import LeaseAsked, LeaseBegan, LeaseOver, LeaseUnused, LeaseUsed
 from interlock.protocol.territory_state import Territory
 from interlock.protocol.territory_state import next_deadline as next_of_leases
 
@@ -67,7 +68,7 @@ class Consequences:
         *(Requested, Started, HoldReleased, HoldRevoked, StepDone, StepUndone, Finished, Down),
         *(TicketCancelled, MessageSent, AgentJoined, AgentBound, AgentLeft, RecoveryRequired, Forgotten),
         *(CommandAdmitted, CommandFinished, CommandInDoubt, CommandRecovered, PolicySet, PolicyCleared),
-        *(LeaseAsked, LeaseBegan, LeaseUsed, LeaseUnused, LeaseOver, LeaseMoved, MessageAcked),
+        *(LeaseAsked, LeaseBegan, LeaseUsed, LeaseUnused, MessageAcked),
     })  # fmt: skip
 
     WAITS_LESS = frozenset({HoldGranted, TicketCancelled, LeaseBegan, LeaseOver})  # after them an agent does
@@ -86,6 +87,8 @@ class Consequences:
                 _each(address, self._notice, address, event)
             if type(event) in self.WAITS_LESS and not supervisor.is_only_at_one(event.agent, address):
                 _each(address, supervisor.together.look_again, event.agent, address)
+        if supervisor.world.bookings and any(type(event) in OF_RESERVATIONS for event in outcome.events):
+            _each(address, supervisor.bookings.tell_owed, address)
         for send in outcome.outbox:
             if send.reply_to:
                 _each(address, supervisor.answer, send.reply_to, send.to, send.body)
@@ -106,7 +109,6 @@ class Consequences:
         if isinstance(outcome.state, Resource):
             if staged is not None:
                 _each(address, supervisor.states.changed, address)
-                _each(address, supervisor.bookings.of_resource, outcome.state, outcome.events)
             _each(address, supervisor.timer.arm, address, next_deadline(outcome.state, supervisor.clock.boot()))
         elif isinstance(outcome.state, Territory):
             deadline = next_of_leases(outcome.state, supervisor.clock.boot())
@@ -172,13 +174,8 @@ class Consequences:
                 supervisor.launches.doubted(GATE, launch)
             case PolicySet() | PolicyCleared():
                 supervisor.governing.follow(event)
-            case LeaseAsked(_, lease):
+            case LeaseAsked(_, lease) | LeaseBegan(_, lease):
                 watch_holder(supervisor, address, lease)
-            case LeaseBegan(_, lease):
-                watch_holder(supervisor, address, lease)
-                supervisor.bookings.of_territory(address, event)
-            case LeaseOver() | LeaseMoved():
-                supervisor.bookings.of_territory(address, event)
             case MessageAcked(agent, ids):
                 supervisor.bookings.acked(supervisor.world.inbox(agent), ids)
             case LeaseUsed(_, _, launch):

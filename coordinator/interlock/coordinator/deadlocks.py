@@ -18,7 +18,7 @@ from interlock.coordinator.turns import Turns
 from interlock.protocol.claim import Claim, claims_overlap
 from interlock.protocol.lease import Lease
 from interlock.protocol.limits import DEADLOCK_LOOKED_AT
-from interlock.protocol.names import named
+from interlock.protocol.names import named, plain_name, short_name
 from interlock.protocol.resource_state import Resource, unit_of
 from interlock.protocol.territory_draft import texts
 from interlock.protocol.territory_overlap import blockers
@@ -138,9 +138,13 @@ class Deadlocks:
             return ""
         way = circle(world, agent, among)
         if way:
-            return in_words(way, list(asked))
+            return in_words(way, list(asked), self._called)
         others = named(sorted(among - {agent})) or agent
         return f"{others} can not go on before you do: release what you hold, then ask for all together"
+
+    def _called(self, key: str) -> str:
+        """What can be said for a resource: its short name, where that is declared."""
+        return short_name(key) if key in self._supervisor.config.resources else plain_name(key)
 
     def _leases_of(self, territory: Territory, agent: str) -> bool:
         ids = (*territory.held.of(agent), *territory.waiting.of(agent))

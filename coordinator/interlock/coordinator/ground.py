@@ -23,11 +23,12 @@ class Ground(Protocol):
             BadClaim: one is outside of the repository, or no path; the text says what to write instead.
         """
 
-    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
+    async def files(self, top: str, base: str, names: Sequence[str], *, within: bool = False) -> tuple[FileFact, ...]:
         """Files as they are now, read to their end.
 
         Args:
             top: of the worktree that they are in; "" for none. base: the directory that names are relative to.
+            within: of others nothing is looked at.
 
         Raises:
             NoFile: one is not there, is no regular file, cannot be read, or is too large.
@@ -47,7 +48,7 @@ class NoGround:
     async def claims(self, place: Place, base: str, texts: Sequence[str]) -> tuple[Claim, ...]:
         return tuple(parse_claim(text) for text in texts)
 
-    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
+    async def files(self, top: str, base: str, names: Sequence[str], *, within: bool = False) -> tuple[FileFact, ...]:
         if names:
             raise NoFile(f"{names[0]} is not there: this bus has no disk")
         return ()

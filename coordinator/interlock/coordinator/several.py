@@ -60,6 +60,8 @@ class Several:
 
     def divide(self, message: AboutResource, session: Session, sender: str) -> tuple[AboutResource, dict[str, str]]:
         """All resources that a message is about, where they are several, by key with how each is called. Raises No."""
+        if isinstance(message, Request) and message.resources and message.resource:
+            raise No(Code.BAD_MESSAGE, "resource and resources are both named: say all of them in one of the two")
         if isinstance(message, Request) and message.resources:
             message = msgspec.structs.replace(message, resource=",".join(message.resources), resources=())
         if not isinstance(message, OfSeveral):

@@ -16,7 +16,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.limits import TASKS_A_PAGE
 from interlock.protocol.messages import Refused
-from interlock.protocol.names import short_name
+from interlock.protocol.names import plain_name
 from interlock.protocol.task import differences
 from interlock.protocol.task_questions import AskTask, AskTasks, TaskReply, TasksReply
 from interlock.protocol.task_state import (
@@ -126,7 +126,7 @@ def _document(task: Task, known: Assignment) -> dict[str, Any]:
         "acceptor": known.acceptor,
         "not_independent": list(roles_shared(task)),
         "changes": list(map(claim_text, known.changes)),
-        "resources": list(map(short_name, known.resources)),
+        "resources": list(map(plain_name, known.resources)),
         "constraints": list(known.constraints),
         "acceptance": known.acceptance,
         "deliverable": known.deliverable,
@@ -179,6 +179,7 @@ def _launch(launch: TaskLaunch) -> dict[str, Any]:
         "command": launch.command,
         "code": launch.code,
         "over_at": _time(launch.over_ms),
+        "for": launch.other,
     }
 
 

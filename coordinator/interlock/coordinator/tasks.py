@@ -18,10 +18,11 @@ from interlock.coordinator.naming import Names, No
 from interlock.coordinator.session import Session
 from interlock.coordinator.territories import Territories
 from interlock.coordinator.world import TASK
-from interlock.protocol.claim import Claim
+from interlock.protocol.claim import Claim, claim_text
 from interlock.protocol.codes import Code
-from interlock.protocol.limits import TASKS_MAX
+from interlock.protocol.limits import TASKS_MAX, TASKS_OF_ASSIGNER_MAX
 from interlock.protocol.names import nearest
+from interlock.protocol.resource_state import tickets_of
 from interlock.protocol.task import standing
 from interlock.protocol.task_commands import Assign, Begin, HandIn, Judge, TaskCommand, Withdraw
 from interlock.protocol.task_messages import (
@@ -79,13 +80,14 @@ class Tasks:
             case BeginTask():
                 return Begin(sender, id_)
             case ReportTask():
-                return HandIn(sender, id_, await self._report(session, message, sender, task))
-            case AcceptTask(_, because, despite):
+                report = await self._report(session, message, sender, task)
+                return HandIn(sender, id_, report, *self._reserved_for(task))
+            case AcceptTask(_, because, despite, named):
                 number, now = await self._look(task)
-                return Judge(sender, id_, True, because, despite, False, number, now)
-            case RejectTask(_, because, for_good):
+                return Judge(sender, id_, True, because, despite, False, number, now, named)
+            case RejectTask(_, because, for_good, named):
                 number = task.report.number if task.report is not None else 0
-                return Judge(sender, id_, False, because, False, for_good, number)
+                return Judge(sender, id_, False, because, False, for_good, number, named=named)
             case WithdrawTask(_, because):
                 return Withdraw(sender, id_, because)
 
@@ -93,6 +95,10 @@ class Tasks:
         world = self._supervisor.world
         if TASK + ask.task not in world.tasks and len(world.tasks) - len(world.tasks_over) >= TASKS_MAX:
             raise No(Code.QUEUE_FULL, f"{TASKS_MAX} tasks are not over, no more can be: accept or withdraw some")
+        mine = (each.assignment for each in world.tasks.values() if not each.is_over())
+        if sum(each is not None and each.assigner == sender for each in mine) >= TASKS_OF_ASSIGNER_MAX:
+            why = f"{TASKS_OF_ASSIGNER_MAX} tasks of yours are not over, no more can be: accept or withdraw some"
+            raise No(Code.QUEUE_FULL, why)
         assignee = self._known(ask.agent)
         acceptor = self._known(ask.acceptor) if ask.acceptor else ""
         territory, claims = "", tuple[Claim, ...]()
@@ -124,14 +130,16 @@ class Tasks:
             except No:
                 if known.territory or not base.startswith("/"):
                     raise
+        within = session.is_file  # for a hash tells something of a file, and a folder's agent sees no other
+        if within and said.files:
+            agent = self._supervisor.world.registry.agents[sender]
+            if top != agent.worktree and territory != known.territory:
+                why = "a folder's message names files of its agent's own worktree, or of the task's repository"
+                raise No(Code.SCOPE_DENIED, f"{why}: bus task report can name others")
         try:
-            files = await self._ground.files(top, base, said.files)
+            files = await self._ground.files(top, base, said.files, within=within)
         except NoFile as error:
             raise No(Code.BAD_MESSAGE, str(error)) from None
-        abroad = next((each.path for each in files if each.path.startswith("/")), "")
-        if abroad and session.is_file:
-            why = "is outside of the worktree, where a folder's message cannot look: bus task report can"
-            raise No(Code.SCOPE_DENIED, f"{visible(abroad)} {why}")
         return Report(
             0, sender, 0, top,
             tuple(_judged(each, is_outside(known, territory, each.path)) for each in files),
@@ -141,6 +149,26 @@ class Tasks:
             ),
             max(0, said.more), _commit(said.head), launches, said.gaps, said.summary, said.released, said.handed_to,
         )  # fmt: skip
+
+    def _reserved_for(self, task: Task) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
+        """What is reserved for a task now, what is waited for, and to whom some of it was handed over."""
+        world = self._supervisor.world
+        booked = [each.reservation for each in world.bookings.values() if each.task == task.id]
+        held = tuple(f"{each.what} (fence {each.fence})" for each in booked if not each.over_ms)
+        waits = [
+            ticket.called
+            for key in self._supervisor.resources_of(task.assignment.assignee if task.assignment is not None else "")
+            for ticket in tickets_of(world.resources[key], task.assignment.assignee if task.assignment else "")
+            if ticket.task == task.id and not any(u.fence and u.ticket == ticket for u in world.resources[key].units)
+        ]
+        waits += [
+            f"{' '.join(map(claim_text, lease.claims))} ({lease.id})"
+            for territory in world.territories.values()
+            for lease in territory.waiting.values()
+            if lease.task == task.id
+        ]
+        heirs = {each.handed_to for each in (*booked, *task.reserved.values()) if each.handed_to}
+        return held, tuple(waits), frozenset(heirs)
 
     async def _look(self, task: Task) -> tuple[int, tuple[FileFact, ...]]:
         """The files of its report as they are now, and which report that is."""
@@ -160,7 +188,8 @@ class Tasks:
         if running is not None:
             raise No(Code.RESOURCE_BUSY, f"{shown} ({running.command}) has not ended: report when it has, see bus ps")
         if over is not None:
-            return TaskLaunch(launch, over.command, over.code, over.over_ms)
+            other = over.task if over.task != task.id else ""
+            return TaskLaunch(launch, over.command, over.code, over.over_ms, other)
         known = task.launches.get(launch)
         if known is None or not known.over_ms:
             why = f"no command {shown} of yours is in the ledger: run it as bus run --task {task.id} -- COMMAND"

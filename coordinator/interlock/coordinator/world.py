@@ -22,6 +22,7 @@ from interlock.protocol.registry import Registry, RegistryEvent
 from interlock.protocol.resource_events import Forgotten, ResourceEvent
 from interlock.protocol.resource_evolve import evolve as evolve_resource
 from interlock.protocol.resource_state import Resource, Unit, UnitState, find_ticket
+from interlock.protocol.task_bookings import BOOKED, Booking, book
 from interlock.protocol.task_commands import TaskEvent
 from interlock.protocol.task_evolve import evolve as evolve_task
 from interlock.protocol.task_state import Task
@@ -48,6 +49,7 @@ class World(msgspec.Struct):
         gate: policies, and every managed command that is not over.
         territories: leases, by the repository that they are in.
         tasks: by key. tasks_over: those of them that are over, the one that has been so longest first.
+        bookings: what is reserved for tasks, by fence.
         letters: number of the last message of the coordinator: that of its event, or one more than the one before.
         ids: recent message ids and the digest of what came with each.
         idle: keys of resources that nobody has or wants, the one that has been so longest first.
@@ -70,6 +72,7 @@ class World(msgspec.Struct):
     territories: dict[str, Territory] = {}
     tasks: dict[str, Task] = {}
     tasks_over: dict[str, bool] = {}
+    bookings: dict[str, Booking] = {}
 
     @staticmethod
     def decode(raw: bytes) -> "World":
@@ -126,6 +129,8 @@ class World(msgspec.Struct):
 
     def take(self, entry: Entry, state: State | None) -> None:
         """Life: the state was folded when it was decided; an inbox, which others write to, folds again."""
+        if isinstance(state, Resource | Territory | Task):
+            self._book(entry)
         if state is None or isinstance(state, Inbox):
             self._fold(entry)
         elif isinstance(state, Resource):
@@ -160,6 +165,7 @@ class World(msgspec.Struct):
     def _fold(self, entry: Entry) -> None:
         """Addresses tell the machine: which events an entry holds follows from its actor."""
         actor = entry.actor
+        self._book(entry)
         if actor == REGISTRY:
             events: list[RegistryEvent] = [e for e in entry.events if isinstance(e, RegistryEvent)]
             self._enrol(fold(registries.evolve, self.registry, events))
@@ -218,6 +224,11 @@ class World(msgspec.Struct):
         self.registry = registry
         if len(self.inboxes) > INBOXES_MAX:
             self.inboxes = {name: inbox for name, inbox in self.inboxes.items() if name in registry.agents}
+
+    def _book(self, entry: Entry) -> None:
+        for event in entry.events:
+            if type(event) in BOOKED:
+                book(self.bookings, entry.actor, event)
 
     def _file(self, task: Task) -> None:
         """Keep a task; of those that are over and hold nothing the oldest goes, where there are too many."""

@@ -24,6 +24,7 @@ from interlock.protocol.messages import (
 )
 from interlock.protocol.task_answers import assigned, task_is
 from interlock.protocol.task_messages import Assigned, TaskIs
+from interlock.protocol.visible import unhidden
 from interlock.protocol.words import quote
 
 
@@ -42,25 +43,25 @@ def format_answer(body: FromBus) -> str:
             agents = "1 agent waits" if waiting == 1 else f"{waiting} agents wait"
             return f"STILL USING? {resource} - {agents}: bus extend {resource}, or bus release {resource}{end}"
         case Revoked(resource=resource, why=why, log=log, tail=tail):
-            return f"REVOKED {resource} {why}{_log(log, tail)}"
+            return f"REVOKED {resource} {unhidden(why)}{_log(log, tail)}"
         case Down(resource, _, _, why, log, tail):
             choice = f"it is still yours: bus restart {resource}, or bus release {resource}"
-            return f"DOWN {resource} {why} - {choice}{_log(log, tail)}"
+            return f"DOWN {resource} {unhidden(why)} - {choice}{_log(log, tail)}"
         case Released(resource):
             return f"RELEASED {resource}"
         case Extended(resource, _, _, for_ms):
             return f"EXTENDED {resource}" + (f" for {_left(for_ms)}" if for_ms else "")
         case Cancelled(resource, _, _, why):
-            return f"CANCELLED {resource}" + (f" {why}" if why else "")
+            return f"CANCELLED {resource}" + (f" {unhidden(why)}" if why else "")
         case Admitted(resource, _, fence):
             return f"ADMITTED {resource} (fence {fence})" if resource else "ADMITTED"
         case PolicyIs():
             return _policy(body)
         case Joined(agent, _, bound_to, _, note, folder):
             bound = f"bound to {bound_to}" if bound_to else f"not bound{f': {note}' if note else ''}"
-            return f"JOINED {agent} - {bound}" + (f"\nfolder: {folder}" if folder else "")
+            return f"JOINED {agent} - {unhidden(bound)}" + (f"\nfolder: {unhidden(folder)}" if folder else "")
         case Left(agent, why):
-            return f"LEFT {agent} - {why}"
+            return f"LEFT {agent} - {unhidden(why)}"
         case Sent(to, id_, state):
             return f"SENT {to} {id_} ({state})"
         case Acked(ids, unknown):
@@ -76,7 +77,7 @@ def format_answer(body: FromBus) -> str:
         case TaskIs():
             return task_is(body)
         case Refused(code, why):
-            return f"REFUSED {code} {why}"
+            return f"REFUSED {code} {unhidden(why)}"
         case Text(text):
             return text
 
@@ -86,7 +87,7 @@ def _reach(granted: Granted) -> str:
     if granted.unit:
         parts.append(f" unit {granted.unit}")
     if granted.worktree != "-":
-        parts.append(f" from {quote(granted.worktree)}")
+        parts.append(f" from {quote(unhidden(granted.worktree))}")
     parts.append(f" (fence {granted.fence}")
     if granted.for_ms:
         parts.append(f", yours as you said for {_left(granted.for_ms)}")
@@ -150,8 +151,8 @@ def _sentence(note: str) -> str:
 
 
 def _log(log: str, tail: tuple[str, ...]) -> str:
-    lines = "".join(f"\n  | {line}" for line in tail)
-    return lines + (f"\n  log: {log}" if log else "")
+    lines = "".join(f"\n  | {unhidden(line)}" for line in tail)
+    return lines + (f"\n  log: {unhidden(log)}" if log else "")
 
 
 def one_line(text: str, characters_max: int = 80) -> str:

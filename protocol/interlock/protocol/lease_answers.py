@@ -2,16 +2,16 @@
 
 from interlock.protocol.durations import format_age
 from interlock.protocol.lease_messages import Behind, Leased, LeaseEnded, LeaseQueued
+from interlock.protocol.visible import unhidden
 from interlock.protocol.words import quote
 
 
 def leased(body: Leased) -> str:
     """Whose it is, until when, and how it is kept."""
     shared = ", shared" if body.shared else ""
-    until = (
-        f"for {_left(body.left_ms)}: bus lease renew {body.lease}" if body.left_ms else f"until {body.bound_to} ends"
-    )
-    note = f"; {body.note}" if body.note else ""
+    bound = unhidden(body.bound_to)
+    until = f"for {_left(body.left_ms)}: bus lease renew {body.lease}" if body.left_ms else f"until {bound} ends"
+    note = f"; {unhidden(body.note)}" if body.note else ""
     return f"LEASED {body.lease} {_paths(body.claims)} (fence {body.fence}{shared}) - yours {until}{note}"
 
 
@@ -27,7 +27,7 @@ def lease_ended(body: LeaseEnded) -> str:
     """How, and why. What was given back in order needs no reason."""
     if body.how == "released":
         return f"LEASE ENDED {body.lease} {_paths(body.claims)} - given back"
-    return f"LEASE ENDED {body.lease} {_paths(body.claims)} - {body.how.replace('_', ' ')}: {body.why}"
+    return f"LEASE ENDED {body.lease} {_paths(body.claims)} - {body.how.replace('_', ' ')}: {unhidden(body.why)}"
 
 
 def _behind(behind: Behind) -> str:
@@ -37,7 +37,7 @@ def _behind(behind: Behind) -> str:
 
 
 def _paths(claims: tuple[str, ...]) -> str:
-    return " ".join(map(quote, claims))
+    return " ".join(quote(unhidden(each)) for each in claims)
 
 
 def _left(ms: int) -> str:

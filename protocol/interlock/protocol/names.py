@@ -103,6 +103,11 @@ def named(keys: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def plain_name(key: str) -> str:
+    """What can be said of a resource anywhere: `machine/x` is known as that also where nobody has declared it."""
+    return key if key.startswith("machine/") else short_name(key)
+
+
 def state_file_name(key: str, *, folds_case: bool = False) -> str:
     """The file that a resource's state is written to: another name for every key.
 

@@ -139,6 +139,8 @@ class Recovered(msgspec.Struct, frozen=True, tag="recovered"):
 
 # --- the hold -----------------------------------------------------------------------------
 class HoldGranted(msgspec.Struct, frozen=True, omit_defaults=True, tag="granted"):
+    """`task`: that it is for; then `called` says what its agent calls the resource."""
+
     agent: str
     unit: str
     request_id: str
@@ -150,6 +152,8 @@ class HoldGranted(msgspec.Struct, frozen=True, omit_defaults=True, tag="granted"
     carried: bool = False
     after_silence: bool = False
     epoch: int = 0
+    task: str = ""
+    called: str = ""
 
 
 class Claimed(msgspec.Struct, frozen=True, tag="claimed"):

@@ -222,6 +222,7 @@ def grant(draft: Draft, unit: Unit, ticket: Ticket, *, carried: bool = False) ->
             ticket.agent, unit.name, ticket.request_id, fence, draft.now.at_ms, until, until_ms,
             claimed=answered and not ticket.run, carried=carried, after_silence=unit.silent,
             epoch=draft.state.epoch if draft.state.policy is not None else 0,
+            task=ticket.task, called=ticket.called if ticket.task else "",
         )
     )  # fmt: skip
     message = granted(draft, draft.state.unit(unit.name))

@@ -10,7 +10,7 @@ from interlock.protocol.claim import claim_text
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import DIFFERENCES_TOLD_MAX
 from interlock.protocol.messages import FromBus, Refused
-from interlock.protocol.names import short_name
+from interlock.protocol.names import plain_name
 from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
 from interlock.protocol.task_commands import (
     Assign,
@@ -62,21 +62,21 @@ def decide(task: Task, command: TaskCommand, now: Now) -> Decided:
                 draft.event(TaskRead(agent, task.id, now.at_ms))
         case Begin(sender):
             if _is_assignee(draft, sender, known):
-                _begin(draft, sender)
+                _begin(draft, sender, anew=True)
                 draft.answer(sender, standing(draft.state))
-        case HandIn(sender, _, report):
+        case HandIn(sender):
             if _is_assignee(draft, sender, known):
-                _report(draft, sender, report, known)
+                _report(draft, command, known)
         case Judge():
             _judge(draft, command, known)
         case WithdrawTask(sender, _, because):
             _withdraw(draft, sender, because, known)
         case Reserve():
             _reserve(draft, command, known)
-        case GiveBack(fence, how, handed_to):
+        case GiveBack(fence, how, handed_to, at_ms):
             ended = task.reserved.get(str(fence))
             if ended is not None and not ended.over_ms:
-                draft.event(TaskUnreserved(ended.agent, task.id, fence, how, now.at_ms, handed_to))
+                draft.event(TaskUnreserved(ended.agent, task.id, fence, how, at_ms or now.at_ms, handed_to))
         case LaunchFor(launch):
             seen = task.launches.get(launch.launch)
             if seen is None or not seen.over_ms:
@@ -130,27 +130,31 @@ def _assign(draft: "_Draft", sender: str, assignment: Assignment) -> None:
     draft.event(TaskAssigned(assignment.assignee, task.id, replace(assignment, at_ms=draft.now.at_ms)))
     letter = Assigned(
         task.id, sender, assignment.objective, tuple(map(claim_text, assignment.changes)),
-        tuple(map(short_name, assignment.resources)), assignment.constraints, assignment.acceptance,
+        tuple(map(plain_name, assignment.resources)), assignment.constraints, assignment.acceptance,
         assignment.deliverable, assignment.acceptor,
     )  # fmt: skip
     draft.tell(assignment.assignee, letter)
     draft.answer(sender, standing(draft.state, _shared(draft.state)))
 
 
-def _begin(draft: "_Draft", agent: str) -> None:
-    if draft.state.state in _UNREAD:
+def _begin(draft: "_Draft", agent: str, *, anew: bool = False) -> None:
+    """Args: anew: also where it was reported already: that report stands no more, and another is to come."""
+    if draft.state.state in _UNREAD or (anew and draft.state.state is TaskState.REPORTED):
         draft.event(TaskBegan(agent, draft.state.id, draft.now.at_ms))
 
 
-def _report(draft: "_Draft", sender: str, report: Report, known: Assignment) -> None:
-    task = draft.state
-    held = task.held()
-    if report.released and held:
-        what = ", ".join(f"{each.what} (fence {each.fence})" for each in held)
-        why = f"{what} is still reserved for {task.id}: give it back first, or leave --released out"
+def _report(draft: "_Draft", handed: HandIn, known: Assignment) -> None:
+    task, sender, report = draft.state, handed.sender, handed.report
+    claims = report.released or bool(report.handed_to)
+    if claims and handed.held:
+        why = f"{', '.join(handed.held)} is still reserved for {task.id}: give it back first, or say nothing of it"
         draft.refuse(sender, Code.RESOURCE_BUSY, why)
         return
-    if report.handed_to and all(each.handed_to != report.handed_to for each in task.reserved.values()):
+    if claims and handed.waits:
+        why = f"you still wait for {', '.join(handed.waits)} for {task.id}: take your place back first (bus cancel)"
+        draft.refuse(sender, Code.RESOURCE_BUSY, why)
+        return
+    if report.handed_to and report.handed_to not in handed.heirs:
         why = (
             f"nothing that was reserved for {task.id} is on record as handed over to {report.handed_to}: "
             f"bus handover RESOURCE {report.handed_to}, or bus lease transfer, first"
@@ -177,8 +181,16 @@ def _judge(draft: "_Draft", judge: Judge, known: Assignment) -> None:
     if known.acceptor and judge.sender != known.acceptor:
         draft.refuse(judge.sender, Code.SCOPE_DENIED, f"{task.id} is {known.acceptor}'s to accept or reject: ask there")
         return
-    if judge.report != report.number:
+    judged = task.judgements[-1].report if task.judgements else 0
+    if judge.report != report.number or judge.named not in {0, report.number}:
         why = f"{task.id} was reported anew while you looked: see bus task show {task.id}, then say it again"
+        draft.refuse(judge.sender, Code.RESOURCE_BUSY, why)
+        return
+    if not judge.named and report.number > judged + 1:
+        why = (
+            f"{task.id} was reported {report.number - judged} times since anybody judged it: look at the last, "
+            f"then say --report {report.number}"
+        )
         draft.refuse(judge.sender, Code.RESOURCE_BUSY, why)
         return
     if not judge.accept and not judge.because.strip():
@@ -223,7 +235,7 @@ def _tell_of_end(draft: "_Draft", sender: str, known: Assignment, because: str) 
     for agent in dict.fromkeys((known.assignee, known.assigner)):
         mine = held if agent == known.assignee else ()
         if agent != sender or mine:
-            draft.tell(agent, TaskIs(task.id, state, sender, because, mine))
+            draft.tell(agent, TaskIs(task.id, state, sender, because, mine, _shared(task)))
 
 
 def _reserve(draft: "_Draft", command: Reserve, known: Assignment) -> None:
@@ -231,8 +243,9 @@ def _reserve(draft: "_Draft", command: Reserve, known: Assignment) -> None:
     if str(reservation.fence) in task.reserved:
         return
     if not task.is_over():
-        _begin(draft, reservation.agent)
-    draft.event(TaskReserved(reservation.agent, task.id, replace(reservation, at_ms=draft.now.at_ms)))
+        _begin(draft, reservation.agent, anew=True)
+    at_ms = reservation.at_ms or draft.now.at_ms
+    draft.event(TaskReserved(reservation.agent, task.id, replace(reservation, at_ms=at_ms)))
     if task.is_over():  # its end and this grant have crossed
         what = (_what(reservation.lease, reservation.what),)
         draft.tell(reservation.agent, TaskIs(task.id, str(task.state), _last_word(task), how_it_ended(task), what))

@@ -29,14 +29,14 @@ def task_is(body: TaskIs) -> str:
     """How it stands, by whose word, and what follows."""
     by = f" by {body.by}" if body.by else ""
     why = f" - {_line(body.why)}" if body.why else ""
-    held = f"; give back what you still have for it: {', '.join(body.held)}" if body.held else ""
-    note = f"; {body.note}" if body.note else ""
+    held = f"; give back what you still have for it: {_line(', '.join(body.held))}" if body.held else ""
+    note = f"; {_line(body.note)}" if body.note else ""
     following = f"; next: {_NEXT[body.state].format(body.task)}" if body.state in _NEXT and not body.held else ""
     return f"TASK {body.task} {body.state}{by}{why}{held}{note}{following}"
 
 
 def _paths(paths: tuple[str, ...]) -> str:
-    return " ".join(map(quote, paths))
+    return " ".join(quote(unhidden(each)) for each in paths)
 
 
 def _line(text: str) -> str:

@@ -27,17 +27,26 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class HandIn(msgspec.Struct, frozen=True):
-    """A report. Its number, and whether what it says of reservations is so, the machine says."""
+    """A report; its number the machine says.
+
+    Args:
+        held, waits: what is reserved for the task at that moment, and waited for. heirs: to whom some was handed over.
+    """
 
     sender: str
     id: str
     report: Report
+    held: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    heirs: frozenset[str] = frozenset()
 
 
 class Judge(msgspec.Struct, frozen=True):
     """Somebody accepts or rejects.
 
-    Args: report: number of the one that `now` was looked at for. now: its files as they are. despite: any difference.
+    Args:
+        report: number of the one that `now` was looked at for. now: its files as they are. despite: any difference.
+        named: number of the one that the sender says it looked at; 0: it says none.
     """
 
     sender: str
@@ -48,6 +57,7 @@ class Judge(msgspec.Struct, frozen=True):
     for_good: bool = False
     report: int = 0
     now: tuple[FileFact, ...] = ()
+    named: int = 0
 
 
 class Withdraw(msgspec.Struct, frozen=True):
@@ -63,11 +73,12 @@ class Reserve(msgspec.Struct, frozen=True):
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """It has ended. Args: how: why, in words. handed_to: another agent has it now."""
+    """It has ended. Args: how: why, in words. handed_to: another agent has it now. at_ms: when; 0: now."""
 
     fence: int
     how: str
     handed_to: str = ""
+    at_ms: int = 0
 
 
 class LaunchFor(msgspec.Struct, frozen=True):

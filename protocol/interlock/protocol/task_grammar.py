@@ -34,8 +34,8 @@ TASK_VERBS = {
         "REPORT <task> [file=F] [launch=L] [gap=G] [released] [handed-over-to=<agent>] [in=<worktree>] "
         "[head=<commit>] [- <what was done>]"
     ),
-    "ACCEPT": "ACCEPT <task> [despite] [- <because>]",
-    "REJECT": "REJECT <task> [for-good] - <because>",
+    "ACCEPT": "ACCEPT <task> [report=N] [despite] [- <because>]",
+    "REJECT": "REJECT <task> [report=N] [for-good] - <because>",
     "WITHDRAW": "WITHDRAW <task> - <because>",
 }
 _OF_ASSIGN = ("changes", "resources", "constraint", "acceptance", "deliverable", "acceptor", "in", "base")
@@ -53,6 +53,9 @@ def parse_about_task(verb: str, text: str, at: int) -> ToTask:
         case "ASSIGN":
             agent, at = read_word(text, at, form)
             said = _only(read_options(text, at, form, _OF_ASSIGN), form)
+            for name in ("changes", "resources"):
+                if said.all(name) and not split_list(said.all(name)):  # such as "$PATHS" that nobody set
+                    raise BadText(f"{name} names nothing: name what may be changed and reserved, or leave it out")
             return AssignTask(
                 task, agent, said.rest, split_list(said.all("changes")), split_list(said.all("resources")),
                 said.all("constraint"), said.one("acceptance"), said.one("deliverable"), said.one("acceptor"),
@@ -65,11 +68,11 @@ def parse_about_task(verb: str, text: str, at: int) -> ToTask:
                 "released" in said.flags, said.one("handed-over-to"), said.one("in") or "-", head=said.one("head"),
             )  # fmt: skip
         case "ACCEPT":
-            said = _only(read_options(text, at, form, (), ("despite",)), form)
-            return AcceptTask(task, said.rest, "despite" in said.flags)
+            said = _only(read_options(text, at, form, ("report",), ("despite",)), form)
+            return AcceptTask(task, said.rest, "despite" in said.flags, _number(said.one("report"), form))
         case "REJECT":
-            said = _only(read_options(text, at, form, (), ("for-good",)), form)
-            return RejectTask(task, said.rest, "for-good" in said.flags)
+            said = _only(read_options(text, at, form, ("report",), ("for-good",)), form)
+            return RejectTask(task, said.rest, "for-good" in said.flags, _number(said.one("report"), form))
         case "WITHDRAW":
             return WithdrawTask(task, _only(read_options(text, at, form), form).rest)
         case _:
@@ -95,10 +98,12 @@ def format_about_task(message: ToTask) -> str:
                 *_option("in", "" if message.worktree == "-" else message.worktree), *_option("head", message.head),
             ]  # fmt: skip
             return " ".join(["REPORT", quote(message.task), *words]) + _rest(message.summary)
-        case AcceptTask(task, because, despite):
-            return f"ACCEPT {quote(task)}" + (" despite" if despite else "") + _rest(because)
-        case RejectTask(task, because, for_good):
-            return f"REJECT {quote(task)}" + (" for-good" if for_good else "") + _rest(because)
+        case AcceptTask(task, because, despite, report):
+            words = [*([f"report={report}"] if report else []), *(["despite"] if despite else [])]
+            return " ".join(["ACCEPT", quote(task), *words]) + _rest(because)
+        case RejectTask(task, because, for_good, report):
+            words = [*([f"report={report}"] if report else []), *(["for-good"] if for_good else [])]
+            return " ".join(["REJECT", quote(task), *words]) + _rest(because)
         case WithdrawTask(task, because):
             return f"WITHDRAW {quote(task)}" + _rest(because)
         case BeginTask(task):
@@ -112,7 +117,7 @@ def checked_about_task(message: ToTask) -> ToTask:
         raise BadText(why_not)
     match message:
         case AssignTask():
-            if not message.objective:
+            if not message.objective.strip():
                 raise BadText("the objective is empty: say what is to come of it")
             _texts(message.objective, *message.constraints, message.acceptance, message.deliverable)
             _many("paths", message.changes, CLAIMS_MAX)
@@ -151,6 +156,13 @@ def _only(said: Options, form: str) -> Options:
     if said.words:
         raise BadText(f"{said.words[0]!r} is too much: {form}")
     return said
+
+
+def _number(said: str, form: str) -> int:
+    """Raises BadText."""
+    if said and not (said.isascii() and said.isdigit() and len(said) < 10):
+        raise BadText(f"{said[:40]!r} is no number of a report: {form}")
+    return int(said or 0)
 
 
 def _texts(*texts: str) -> None:

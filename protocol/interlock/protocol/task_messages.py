@@ -72,19 +72,24 @@ class ReportTask(msgspec.Struct, frozen=True, omit_defaults=True, tag="REPORT"):
 
 
 class AcceptTask(msgspec.Struct, frozen=True, omit_defaults=True, tag="ACCEPT"):
-    """The report meets what it is judged by. `despite`: although its files have changed since."""
+    """The report meets what it is judged by. `despite`: although its files have changed since.
+
+    Args: report: its number, of which one was looked at; 0: the only one since somebody judged.
+    """
 
     task: str
     because: str = ""
     despite: bool = False
+    report: int = 0
 
 
 class RejectTask(msgspec.Struct, frozen=True, omit_defaults=True, tag="REJECT"):
-    """It does not: back to work; or, `for_good`, the task is over."""
+    """It does not: back to work; or, `for_good`, the task is over. Args: report: as of ACCEPT."""
 
     task: str
     because: str
     for_good: bool = False
+    report: int = 0
 
 
 class WithdrawTask(msgspec.Struct, frozen=True, tag="WITHDRAW"):

@@ -2,7 +2,7 @@
 
 from interlock.protocol.claim import Claim, claim_covers, claim_text
 from interlock.protocol.glob import Pattern
-from interlock.protocol.names import short_name
+from interlock.protocol.names import plain_name
 from interlock.protocol.task_state import Assignment, Task
 
 
@@ -23,9 +23,9 @@ def why_not_resource(task: Task, key: str) -> str:
     known = task.assignment
     if known is None or not known.resources or key in known.resources:
         return ""
-    lets = ", ".join(map(short_name, known.resources))
+    lets = ", ".join(map(plain_name, known.resources))
     return (
-        f"{task.id} lets you reserve {lets}, and {short_name(key)} is not among them: "
+        f"{task.id} lets you reserve {lets}, and {plain_name(key)} is not among them: "
         f"only a task of {known.assigner}'s that names it would"
     )
 
@@ -37,7 +37,7 @@ def why_not_claims(task: Task, territory: str, claims: tuple[Claim, ...]) -> str
         return ""
     if territory != known.territory:
         return f"{task.id} is about another repository: ask for these paths without it, or from one of its worktrees"
-    outside = [each for each in claims if not any(claim_covers(mine, each) for mine in known.changes)]
+    outside = [each for each in claims if not any(_lets(mine, each) for mine in known.changes)]
     if not outside:
         return ""
     lets, what = " ".join(map(claim_text, known.changes)), " ".join(map(claim_text, outside))
@@ -45,6 +45,12 @@ def why_not_claims(task: Task, territory: str, claims: tuple[Claim, ...]) -> str
         f"{task.id} lets you change {lets}, and {what} is outside of that: "
         f"only a task of {known.assigner}'s that names it would"
     )
+
+
+def _lets(mine: Claim, asked: Claim) -> bool:
+    """What is asked for is within. A path without wildcards may be of a file that is not there yet: by its name."""
+    path = Pattern.parse(asked.pattern).literal
+    return claim_covers(mine, asked) or bool(path and not mine.first and Pattern.parse(mine.pattern).matches(path))
 
 
 def is_outside(known: Assignment, territory: str, path: str) -> bool:

@@ -85,13 +85,16 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 class TaskLaunch(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command of `bus run`, as the ledger has it.
 
-    Args: code: its exit code, 128 + N for a signal; None: it runs, or nobody knows. over_ms: 0 while it is not over.
+    Args:
+        code: its exit code, 128 + N for a signal; None: it runs, or nobody knows. over_ms: 0 while it is not over.
+        other: the task that it was run for, where that is another one.
     """
 
     launch: str
     command: str
     code: int | None = None
     over_ms: int = 0
+    other: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):

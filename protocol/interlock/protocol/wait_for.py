@@ -136,32 +136,32 @@ def circle(world: World, asker: str, among: frozenset[str]) -> list[Link]:
     return []
 
 
-def in_words(way: Sequence[Link], asked: Sequence[str]) -> str:
+def in_words(way: Sequence[Link], asked: Sequence[str], called: Callable[[str], str] = short_name) -> str:
     """The circle, and what to do.
 
     Args: way: as of `circle`, not empty. asked: keys that the asker asks for; empty: it asks for a lease.
     """
     said: list[str] = []
     for before, link in pairwise(way):
-        what = _what(link)
-        has = f"holds {_name(before)}"
+        what = _what(link, called)
+        has = f"holds {_name(before, called)}"
         if before.how == "ahead":
-            has = f"waits for {_name(before)} ahead of {_who(before, way)}"
+            has = f"waits for {_name(before, called)} ahead of {_who(before, way)}"
         if said:
             said.append(f", which {before.agent} {_has(before)}, who waits for {what}")
-        elif before.how == "ahead" and _name(before) == what:
+        elif before.how == "ahead" and _name(before, called) == what:
             said.append(f"{before.agent} waits for {what} ahead of you")
         else:
             said.append(f"{before.agent} {has} and waits for {what}")
     last = way[-1]
-    mine = _name(last)
+    mine = _name(last, called)
     said.append(", which you hold" if last.how == "holds" else f", and you wait for {mine} ahead of it")
     verb = "release" if last.how == "holds" else "cancel"
     if last.is_lease:
         return f"{''.join(said)}: bus lease release {last.thing}, then ask for all of it again"
     if not asked:
         return f"{''.join(said)}: {verb} {mine}, then ask for the lease again"
-    all_ = list(dict.fromkeys([short_name(last.thing), *map(short_name, asked)]))
+    all_ = list(dict.fromkeys([called(last.thing), *map(called, asked)]))
     both = "both" if len(all_) == 2 else "all"
     if len(all_) == 1:
         return f"{''.join(said)}: {verb} {mine}, then ask again"
@@ -268,12 +268,12 @@ def _links(world: World) -> Iterable[Link]:
             yield Link(lease.agent, behind.agent, lease.what, how, behind.lease, is_lease=True)
 
 
-def _name(link: Link) -> str:
-    return f"lease {link.thing}" if link.is_lease else short_name(link.thing)
+def _name(link: Link, called: Callable[[str], str]) -> str:
+    return f"lease {link.thing}" if link.is_lease else called(link.thing)
 
 
-def _what(link: Link) -> str:
-    return link.what if link.is_lease else short_name(link.what)
+def _what(link: Link, called: Callable[[str], str]) -> str:
+    return link.what if link.is_lease else called(link.what)
 
 
 def _has(link: Link) -> str:

@@ -11,9 +11,10 @@ import os
 import sys
 import time
 
+from interlock.adapters.cli.line import line_of
 from interlock.adapters.cli.options import Failure, Options, say_err
 from interlock.adapters.homes import home_root, socket_path
-from interlock.adapters.lean import dumps, loads, suppress
+from interlock.adapters.lean import loads, suppress
 
 ANSWER_S = 10.0  # the bus answers within 2 s or says why not; what takes longer is no answer
 CONNECT_S = 2.0
@@ -239,7 +240,7 @@ class Connection:
             raise Lost
         try:
             self._socket.settimeout(ANSWER_S)
-            self._socket.sendall(dumps(value).encode() + b"\n")
+            self._socket.sendall(line_of(value))
         except TimeoutError:
             raise Failure(69, "the supervisor does not take messages: see bus status, or its log") from None
         except OSError:

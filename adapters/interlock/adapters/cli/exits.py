@@ -20,7 +20,7 @@ MEANINGS = {
     "down": "0 it is down, also where none ran; 75 it is still going down",
     "cancel": "0 out of the queue, 77 you were not in it",
     "restart": "0 it is ready again, 75 it is still starting, 77 it is not yours",
-    "task": "0 done, or shown; 75 not now, 77 refused: not your task, outside of its bounds, changed since, or over",
+    "task": "0 done, or shown; 75 not now, 77 refused: not yours, outside of its bounds, changed since, or over",
     "lease": "0 it is yours, or done; 75 somebody has a part of it, 77 it is not yours, or over",
     "leases": "0",
     "map": "0; with -f only a signal ends it: 130 Ctrl-C",

@@ -110,7 +110,12 @@ def fail(failure: Failure, as_json: bool) -> int:
 
         say_out(json.dumps(error_object(code, str(failure)), ensure_ascii=False))
     else:
-        say_err(f"REFUSED {code} {failure}" if failure.code else f"bus: {failure} ({code})")
+        why = str(failure)
+        if not why.isprintable():  # it quotes what somebody else has named
+            from interlock.protocol.visible import unhidden
+
+            why = unhidden(why)
+        say_err(f"REFUSED {code} {why}" if failure.code else f"bus: {why} ({code})")
     return failure.exit_code
 
 

@@ -13,6 +13,7 @@ SAYS = {
     "queued": "on record, and not handed over yet",
     "delivered": "handed over; nobody has said that it is read",
     "acked": "read, which is not begun, done or approved",
+    "taken": "taken in by the coordinator, and not done again: ask what is so now (bus me, bus status, bus task show)",
     "expired": "it was never read in the time that messages are kept",
 }
 
@@ -85,12 +86,13 @@ def _task(document: dict[str, Any]) -> int:
     """Each reported file as it is now, each command, and who accepted."""
     from interlock.adapters.cli.output import say_json
     from interlock.adapters.task_record import for_terminal
+    from interlock.protocol.visible import unhidden
 
     differs = document.get("differs", [])
     if Given.options.json:
         say_json({"asked": document["task"], "kind": "task", **document})
     else:
-        say_out("\n".join([for_terminal(document), *(f"DIFFERS {each}" for each in differs)]))
+        say_out("\n".join([for_terminal(document), *(f"DIFFERS {unhidden(each)}" for each in differs)]))
     return 1 if differs else 0
 
 

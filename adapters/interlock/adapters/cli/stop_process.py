@@ -37,8 +37,8 @@ def command(
     if not tie.is_mine:
         raise Failure(77, f"{shown} is left running, for it is {tie.how}: see bus ps, bus status", "SCOPE_DENIED")
     if task and tie.task != task:
-        runs = f"it runs for {tie.task}" if tie.task else "nothing on record connects it with a task"
-        why = f"{shown} is left running: it is {tie.how}, but {runs}, and not for {task}: see bus task show {task}"
+        runs = f"it runs for {tie.task}, and not for {task}" if tie.task else f"nothing connects it with {task}"
+        why = f"{shown} is left running: it is {tie.how}, but {runs}: see bus task show {task}"
         raise Failure(77, why, "SCOPE_DENIED")
     how = f"{tie.how}, for {task}" if task else tie.how
     for signum, within_s in ((signal.SIGTERM, wait_ms / 1000), *([(signal.SIGKILL, 5.0)] if kill else [])):

@@ -11,12 +11,25 @@ ACTIONS = {
     "assign": "bus task assign ID --to AGENT --objective TEXT [--changes PATH,…] [--resources R,…] [--acceptance TEXT]",
     "begin": "bus task begin ID",
     "report": "bus task report ID [--file F]… [--launch L]… [--gap TEXT]… [--released | --handed-over-to AGENT]",
-    "accept": "bus task accept ID [--by AGENT] [--because WHY] [--despite]",
-    "reject": "bus task reject ID [--by AGENT] --because WHY [--for-good]",
+    "accept": "bus task accept ID [--report N] [--by AGENT] [--because WHY] [--despite]",
+    "reject": "bus task reject ID [--report N] [--by AGENT] --because WHY [--for-good]",
     "withdraw": "bus task withdraw ID --because WHY",
     "show": "bus task show ID [--markdown]",
     "list": "bus task list [--mine] [--all]",
     "export": "bus task export ID",
+}
+
+_ASSIGN = "--to --objective --changes --resources --constraint --acceptance --deliverable --acceptor"
+TAKES = {
+    "assign": _ASSIGN.split(),
+    "begin": [],
+    "report": ["--file", "--launch", "--gap", "--summary", "--released", "--handed-over-to"],
+    "accept": ["--by", "--because", "--despite", "--report"],
+    "reject": ["--by", "--because", "--for-good", "--report"],
+    "withdraw": ["--because"],
+    "show": ["--markdown"],
+    "list": ["--mine", "--all"],
+    "export": [],
 }
 
 
@@ -40,6 +53,7 @@ def command(
     by: str = typer.Option("", "--by", metavar="AGENT", help="accept, reject: who does; the same as --as."),
     because: str = typer.Option("", "--because", metavar="WHY", help="accept, reject, withdraw."),
     despite: bool = typer.Option(False, "--despite", help="accept: although files have changed since."),
+    report: int = typer.Option(0, "--report", metavar="N", help="accept, reject: the number of the one you looked at."),
     for_good: bool = typer.Option(False, "--for-good", help="reject: the task is over."),
     markdown: bool = typer.Option(False, "--markdown", help="show: a record that leaves this machine."),
     mine: bool = typer.Option(False, "--mine", help="list: that you assigned, work on or accept."),
@@ -52,6 +66,19 @@ def command(
         raise Failure(64, f"bus task has no action {action!r}: {', '.join(ACTIONS)}")
     if not task and action != "list":
         raise Failure(64, f"say which task: {ACTIONS[action]}")
+    given = {
+        "--to": to, "--objective": objective, "--changes": changes, "--resources": resources,
+        "--constraint": constraint, "--acceptance": acceptance, "--deliverable": deliverable, "--acceptor": acceptor,
+        "--file": file, "--launch": launch, "--gap": gap, "--summary": summary, "--released": released,
+        "--handed-over-to": handed_to, "--by": by, "--because": because, "--despite": despite, "--report": report,
+        "--for-good": for_good, "--markdown": markdown, "--mine": mine, "--all": all_,
+    }  # fmt: skip
+    foreign = [name for name, value in given.items() if value and name not in TAKES[action]]
+    if foreign or (action == "list" and task):
+        raise Failure(64, f"bus task {action} takes no {' '.join(foreign) or task}: {ACTIONS[action]}")
+    for name, values in (("--changes", changes), ("--resources", resources)):
+        if values and not split_list(tuple(values)):  # such as "$PATHS" that nobody set: it is not everything
+            raise Failure(64, f"{name} names nothing: name what may be changed and reserved, or leave it out")
     if by:
         _speak_as(by)
     match action:
@@ -68,9 +95,9 @@ def command(
                 task, files=file, launches=launch, gaps=gap, summary=summary, released=released, handed_to=handed_to
             )
         case "accept":
-            return _say("ACCEPT", task, because=because, despite=despite)
+            return _say("ACCEPT", task, because=because, despite=despite, report=report)
         case "reject":
-            return _say("REJECT", task, because=_reason(because, action), for_good=for_good)
+            return _say("REJECT", task, because=_reason(because, action), for_good=for_good, report=report)
         case "withdraw":
             return _say("WITHDRAW", task, because=_reason(because, action))
         case "list":

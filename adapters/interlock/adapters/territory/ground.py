@@ -20,7 +20,7 @@ from interlock.adapters.reported_files import files_of, look_at
 from interlock.adapters.small_files import read_regular
 from interlock.coordinator.repositories import Place
 from interlock.protocol.claim import BadClaim, Claim, parse_claim
-from interlock.protocol.limits import LEASED_FILE_BYTES_MAX
+from interlock.protocol.limits import LEASED_FILE_BYTES_MAX, READERS_MAX
 from interlock.protocol.task_state import FileFact
 from interlock.protocol.visible import visible
 
@@ -32,14 +32,22 @@ _LINES = re.compile(r":[0-9]+(?:-[0-9]+)?\Z")
 class DiskGround:
     """Ground of this machine's disk."""
 
+    def __init__(self) -> None:
+        self._limiter: anyio.CapacityLimiter | None = None  # which belongs to a running loop
+
     async def claims(self, place: Place, base: str, texts: Sequence[str]) -> tuple[Claim, ...]:
         return await anyio.to_thread.run_sync(claims_of, place.worktree, base, tuple(texts))
 
-    async def files(self, top: str, base: str, names: Sequence[str]) -> tuple[FileFact, ...]:
-        return await anyio.to_thread.run_sync(files_of, top, base, tuple(names))
+    async def files(self, top: str, base: str, names: Sequence[str], *, within: bool = False) -> tuple[FileFact, ...]:
+        return await anyio.to_thread.run_sync(files_of, top, base, tuple(names), within, limiter=self._readers())
 
     async def look(self, top: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
-        return await anyio.to_thread.run_sync(look_at, top, tuple(paths))
+        return await anyio.to_thread.run_sync(look_at, top, tuple(paths), limiter=self._readers())
+
+    def _readers(self) -> anyio.CapacityLimiter:
+        """Threads of their own: whoever reports large files holds up nobody who asks for a lease."""
+        self._limiter = self._limiter or anyio.CapacityLimiter(READERS_MAX)
+        return self._limiter
 
 
 def claims_of(top: str, base: str, texts: Sequence[str]) -> tuple[Claim, ...]:
