@@ -30,7 +30,7 @@ def run(seed: int, more: list[str]) -> tuple[str, str]:
     """One run. What it printed, and its last line; "" where that is missing."""
     environment = {**os.environ, "PYTHONHASHSEED": str(seed % 2**32)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    workers = os.environ.get("TEST_WORKERS", "3")
+    workers = os.environ.get("TEST_WORKERS", "4")
     done = subprocess.run(
         [
             sys.executable, "-m", "pytest", "--quiet", "-n", workers, "--dist", "worksteal", f"--shuffle={seed}",

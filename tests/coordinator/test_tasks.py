@@ -269,6 +269,22 @@ async def test_its_end_asks_for_what_is_held_and_a_grant_that_crosses_it_is_aske
         assert "task/T-1" in case.bus.supervisor.world.tasks_over
 
 
+async def test_of_several_each_is_on_its_record_and_what_is_waited_for_is_no_released() -> None:
+    async with running() as case:
+        await case.assign(resources=())
+        assert (await case.bob.ask("REQUEST machine/b - x"))["type"] == "GRANTED"
+        asked = {"type": "REQUEST", "resources": ["machine/a", "machine/b"], "task": "T-1"}
+        assert (await case.ann.ask(asked))["type"] == "QUEUED"
+        waits = await case.ann.ask(report(released=True))
+        assert (waits["code"], "still wait for machine/a, machine/b" in waits["why"]) == ("RESOURCE_BUSY", True)
+        await case.bob.ask("RELEASE machine/b")
+        await settled()
+        assert [each.what for each in case.task.held()] == ["machine/a", "machine/b"]
+        assert (await case.ann.ask(report(released=True)))["code"] == "RESOURCE_BUSY"
+        await case.ann.ask("RELEASE machine/a,machine/b")
+        assert (await case.ann.ask(report(released=True)))["state"] == "reported"
+
+
 async def test_every_view_says_who_has_several_parts() -> None:
     async with running() as case:
         await case.assign()

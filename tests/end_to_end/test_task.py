@@ -111,6 +111,7 @@ def test_demo_17(bus: Bus, work: Path) -> None:
     assert task["report"]["changes"] == [{"path": "report-copy.md", "how": "M", "outside": False}]
     assert [each["code"] for each in task["report"]["launches"]] == [0]
     assert all(each["over_at"] for each in task["reservations"])
+    assert [each["what"] for each in task["reservations"]] == [*both, "report-copy.md"]
     assert "TASK DEMO-17 accepted by agent-c" in bus.ok("inbox", agent="lead")
     over = bus("request", "machine/report-copy", "--task", "DEMO-17", cwd=work, agent="agent-a")
     assert (over.code, "TARGET_ENDED" in over.err) == (77, True)

@@ -7,7 +7,7 @@ ACCEPT ──▶ the reported files read again ──▶ `task/<id>`: as they we
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +22,6 @@ from interlock.protocol.claim import Claim, claim_text
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import TASKS_MAX, TASKS_OF_ASSIGNER_MAX
 from interlock.protocol.names import nearest
-from interlock.protocol.resource_state import tickets_of
 from interlock.protocol.task import standing
 from interlock.protocol.task_commands import Assign, Begin, HandIn, Judge, TaskCommand, Withdraw
 from interlock.protocol.task_messages import (
@@ -155,20 +154,23 @@ class Tasks:
         world = self._supervisor.world
         booked = [each.reservation for each in world.bookings.values() if each.task == task.id]
         held = tuple(f"{each.what} (fence {each.fence})" for each in booked if not each.over_ms)
-        waits = [
-            ticket.called
-            for key in self._supervisor.resources_of(task.assignment.assignee if task.assignment is not None else "")
-            for ticket in tickets_of(world.resources[key], task.assignment.assignee if task.assignment else "")
-            if ticket.task == task.id and not any(u.fence and u.ticket == ticket for u in world.resources[key].units)
-        ]
-        waits += [
-            f"{' '.join(map(claim_text, lease.claims))} ({lease.id})"
-            for territory in world.territories.values()
-            for lease in territory.waiting.values()
-            if lease.task == task.id
-        ]
         heirs = {each.handed_to for each in (*booked, *task.reserved.values()) if each.handed_to}
-        return held, tuple(waits), frozenset(heirs)
+        return held, tuple(self._waited_for(task)), frozenset(heirs)
+
+    def _waited_for(self, task: Task) -> Iterator[str]:
+        """Places in queues, and what is being prepared; leases that wait."""
+        world = self._supervisor.world
+        agent = task.assignment.assignee if task.assignment is not None else ""
+        for key in self._supervisor.resources_of(agent):
+            resource = world.resources[key]
+            prepared = (unit.ticket for unit in resource.units if unit.ticket is not None and not unit.fence)
+            for ticket in (*prepared, *(resource.queue[each] for each in resource.queue.of(agent))):
+                if ticket.task == task.id:
+                    yield ticket.called
+        for territory in world.territories.values():
+            for lease in territory.waiting.values():
+                if lease.task == task.id:
+                    yield f"{' '.join(map(claim_text, lease.claims))} ({lease.id})"
 
     async def _look(self, task: Task) -> tuple[int, tuple[FileFact, ...]]:
         """The files of its report as they are now, and which report that is."""

@@ -289,7 +289,8 @@ def _serve(draft: Draft, ticket: Ticket, *, takes_time: bool) -> None:
 
     Args: takes_time: others of several have to be prepared: what needs nothing is set aside until they are.
     """
-    _, there = find_ticket(draft.state, ticket.request_id)
+    mine, there = find_ticket(draft.state, ticket.request_id)
+    ticket = mine or ticket  # as it stands here: each resource has its own, with its own worktree and name
     if there is not None:
         grant(draft, there, ticket, carried=there.carried)
         return
