@@ -8,7 +8,7 @@ from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import WAIT_S
 from tests.end_to_end.playground import Bus as Command
 
-from interlock.client import BlockingBus, Bus, Lost, Refused
+from interlock.client import BlockingBus, Bus, Grant, Lost, Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -112,3 +112,12 @@ def test_a_program_without_an_event_loop_has_it_too(command: Command) -> None:
         with bus.hold_all(one, two) as grants:
             assert [grant.key for grant in grants] == [one, two]
         assert [row["state"] for row in bus.status(one) + bus.status(two)] == ["free", "free"]
+
+
+async def test_what_was_asked_for_as_one_without_a_block_is_given_back_as_one(ann: Bus) -> None:
+    one, two = names("as-one")
+    grant = await ann.request(f"{one},{two}", purpose="tests")
+    assert isinstance(grant, Grant)
+    assert await holders(ann, one, two) == [ann.agent] * 2
+    await grant.release()
+    assert await holders(ann, one, two) == []

@@ -117,7 +117,8 @@ class Holdings:
             return
         self._releasing.add(grant.fence)
         try:
-            await self.say(messages.Release(grant.key, grant.fence))
+            several = "," in grant.key  # asked for as one, without hold_all: a fence is of one hold
+            await self.say(messages.Release(grant.key, 0 if several else grant.fence))
         except Refused as refused:
             if refused.code not in {Code.NOT_HOLDER, Code.STALE_FENCE}:
                 raise
