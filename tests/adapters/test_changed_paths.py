@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters import changed_paths
-from interlock.adapters.changed_paths import changed_since, head_of
+from interlock.adapters.changed_paths import changed_since
+from interlock.adapters.git_head import head_of
 
 
 def git(where: Path, *words: str) -> str:

@@ -1,35 +1,21 @@
 """No circle of waiting: over resources, pools, sets and leases, whatever comes first, however many at once."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
 import pytest
-from tests.coordinator.bus import Bus, Client, FakeCaller, process, settled
+from tests.coordinator.bus import Bus, Client, settled
+from tests.coordinator.several_resources import CONFIG, agents, lived
 from tests.coordinator.territories import plain_repositories
 
 from interlock.coordinator.config import parse_config
 
 pytestmark = pytest.mark.anyio
-CONFIG = """[resources.a]
-[resources.b]
-[resources.c]
-[resources.pool]
-units = ["0", "1"]
-"""
 
 
-@asynccontextmanager
-async def running() -> AsyncIterator[Bus]:
-    bus = Bus(config=parse_config(CONFIG, "bus.toml"), repositories=plain_repositories())
-    with anyio.fail_after(600):
-        async with bus.running():
-            yield bus
-
-
-def agents(bus: Bus, *names: str) -> list[Client]:
-    return [bus.client(name, FakeCaller(process())) for name in names]
+def running() -> AbstractAsyncContextManager[Bus]:
+    return lived(Bus(config=parse_config(CONFIG, "bus.toml"), repositories=plain_repositories()))
 
 
 def lease(*claims: str, **more: Any) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """Several resources in one REQUEST: all or none, nothing held meanwhile, one record, and no place lost."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
 import pytest
-from tests.coordinator.bus import Bus, Client, FakeCaller, process, replayed, settled
+from tests.coordinator.bus import Bus, FakeCaller, process, settled
 from tests.coordinator.memory_store import MemoryStore
+from tests.coordinator.several_resources import CONFIG, agents, lived
 
 from interlock.coordinator.config import parse_config
 from interlock.coordinator.store import Row
@@ -18,31 +18,14 @@ from interlock.protocol.resource_commands import Govern, Heard, Mail
 from interlock.protocol.resource_events import HoldGranted
 
 pytestmark = pytest.mark.anyio
-CONFIG = """[resources.a]
-[resources.b]
-[resources.c]
-[resources.pool]
-units = ["0", "1"]
-"""
 
 
 def a_bus(store: MemoryStore | None = None) -> Bus:
     return Bus(store, config=parse_config(CONFIG, "bus.toml"))
 
 
-def agents(bus: Bus, *names: str) -> list[Client]:
-    return [bus.client(name, FakeCaller(process())) for name in names]
-
-
-@asynccontextmanager
-async def running(store: MemoryStore | None = None) -> AsyncIterator[Bus]:
-    """A bus; at the end, what was lived is what is replayed."""
-    bus = a_bus(store)
-    with anyio.fail_after(600):
-        async with bus.running():
-            yield bus
-            await bus.supervisor.dispatcher.quiet()
-            assert (await replayed(bus.store)).encode() == bus.supervisor.world.encode()
+def running(store: MemoryStore | None = None) -> AbstractAsyncContextManager[Bus]:
+    return lived(a_bus(store))
 
 
 def holders(bus: Bus, *names: str) -> list[str]:

@@ -1,11 +1,10 @@
 """Several resources of which some are prepared first: all are granted once all are ready, or the request ends."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
-import anyio
 import pytest
-from tests.coordinator.bus import Bus, Client, FakeCaller, process, replayed, settled
+from tests.coordinator.bus import Bus, FakeCaller, process, settled
+from tests.coordinator.several_resources import agents, lived
 
 from interlock.coordinator.config import parse_config
 from interlock.protocol.definition import server_of
@@ -21,19 +20,8 @@ start = "serve"
 """
 
 
-@asynccontextmanager
-async def running(bus: Bus | None = None) -> AsyncIterator[Bus]:
-    """A bus; at the end, what was lived is what is replayed."""
-    bus = bus or Bus(config=parse_config(CONFIG, "bus.toml"))
-    with anyio.fail_after(600):
-        async with bus.running():
-            yield bus
-            await bus.supervisor.dispatcher.quiet()
-            assert (await replayed(bus.store)).encode() == bus.supervisor.world.encode()
-
-
-def agents(bus: Bus, *names: str) -> list[Client]:
-    return [bus.client(name, FakeCaller(process())) for name in names]
+def running(bus: Bus | None = None) -> AbstractAsyncContextManager[Bus]:
+    return lived(bus or Bus(config=parse_config(CONFIG, "bus.toml")))
 
 
 def unit(bus: Bus, name: str) -> Unit:

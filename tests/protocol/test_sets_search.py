@@ -9,7 +9,14 @@ from tests.protocol.search import Found
 from tests.protocol.search_sets import POOLED, THREE, TWO, WIDE, Plan
 from tests.protocol.search_sets import search_sets as search
 
-from interlock.protocol import resource_handover, resource_joint, resource_sets, resource_state, wait_for
+from interlock.protocol import (
+    resource_handover,
+    resource_joint,
+    resource_requests,
+    resource_sets,
+    resource_state,
+    wait_for,
+)
 from interlock.protocol.resource_draft import Draft
 from interlock.protocol.resource_state import Resource, Ticket
 from interlock.protocol.wait_for import World
@@ -69,12 +76,12 @@ def leave_the_rest(plant: pytest.MonkeyPatch) -> None:
 
 
 def give_each_place_a_number_of_its_own(plant: pytest.MonkeyPatch) -> None:
-    make = resource_sets._ticket
+    make = resource_requests.new_ticket
 
     def of_its_own(draft: Draft, mail: object, body: object, arrival: int, together: tuple[str, ...]) -> Ticket:
         return make(draft, mail, body, draft.state.next_arrival, together)  # type: ignore[arg-type] # as it was given
 
-    plant.setattr(resource_sets, "_ticket", of_its_own)
+    plant.setattr(resource_sets, "new_ticket", of_its_own)
 
 
 def answer_nobody_later(plant: pytest.MonkeyPatch) -> None:

@@ -2,20 +2,12 @@
 
 import os
 
+from interlock.adapters.git_head import head_of
 from interlock.adapters.territory.git_calls import GitFailed, run
 from interlock.protocol.limits import CHANGES_REPORTED_MAX
 
 GIT_S = 30.0
 PATHS_BYTES_MAX = 32 * 1024  # of one message, which has 64 KiB
-
-
-def head_of(worktree: str) -> str:
-    """The commit that a worktree is at, in hex; "" where there is none, or no git."""
-    try:
-        said = run(["rev-parse", "--verify", "--quiet", "HEAD"], worktree, timeout_s=GIT_S)
-    except GitFailed:
-        return ""
-    return said.decode("ascii", "replace").strip()
 
 
 def changed_since(worktree: str, base: str) -> tuple[list[dict[str, str]], int]:

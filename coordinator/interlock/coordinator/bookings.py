@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from interlock.coordinator.world import TASK
 from interlock.protocol.inbox import Inbox
 from interlock.protocol.task_bookings import Booking
 from interlock.protocol.task_commands import GiveBack, LaunchFor, Read, Reserve
 from interlock.protocol.task_messages import Assigned
-from interlock.protocol.task_state import Reservation, TaskLaunch
+from interlock.protocol.task_state import TaskLaunch
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -69,8 +71,7 @@ class Bookings:
     def _tell_owed(self, booking: Booking) -> None:
         of_it = booking.reservation
         if not booking.told:
-            begun = Reservation(of_it.fence, of_it.key, of_it.agent, of_it.what, of_it.at_ms, of_it.lease)
-            self._tell(booking.task, Reserve(begun))
+            self._tell(booking.task, Reserve(msgspec.structs.replace(of_it, over_ms=0, how="", handed_to="")))
         if of_it.over_ms:
             self._tell(booking.task, GiveBack(of_it.fence, of_it.how, of_it.handed_to, of_it.over_ms))
 

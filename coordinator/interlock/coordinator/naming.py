@@ -9,10 +9,12 @@ from interlock.coordinator.repositories import Place, Repositories
 from interlock.coordinator.session import Session
 from interlock.coordinator.supervisor import Supervisor
 from interlock.coordinator.world import TASK, TERRITORY
+from interlock.protocol.agents import Agents
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
 from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource, why_not_task
+from interlock.protocol.registry import Agent
 from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, tickets_of, unit_of
 from interlock.protocol.visible import visible
 
@@ -308,6 +310,15 @@ class Names:
         else:
             hint = "nothing is declared in bus.toml"
         return No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
+
+
+def known_agent(agents: Agents, name: str) -> Agent:
+    """An agent that ever joined. Raises No, with the nearest names."""
+    if name not in agents:
+        close = nearest(name, agents)
+        hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
+        raise No(Code.UNKNOWN_TARGET, f"no agent {name!r} ever joined: {hint}")
+    return agents[name]
 
 
 def told_apart(mine: list[tuple[str, str]]) -> list[str]:

@@ -17,7 +17,7 @@ from interlock.coordinator.counting import counts_as, inside_of
 from interlock.coordinator.deadlocks import Then
 from interlock.coordinator.desk import Desk
 from interlock.coordinator.ids import new_id
-from interlock.coordinator.naming import No
+from interlock.coordinator.naming import No, known_agent
 from interlock.coordinator.reading import read, text_of
 from interlock.coordinator.repeats import Repeats
 from interlock.coordinator.session import Session
@@ -47,7 +47,7 @@ from interlock.protocol.messages import (
     Sent,
     Status,
 )
-from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, nearest, why_not_agent
+from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, why_not_agent
 from interlock.protocol.registry import Agent
 from interlock.protocol.resource_commands import Mail, MailBody
 from interlock.protocol.task_messages import ToTask
@@ -172,12 +172,7 @@ class Router:
 
     def _known(self, name: str) -> Agent:
         """An agent that ever joined."""
-        agents = self._supervisor.world.registry.agents
-        if name not in agents:
-            close = nearest(name, agents)
-            hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
-            raise No(Code.UNKNOWN_TARGET, f"no agent {name!r} ever joined: {hint}")
-        return agents[name]
+        return known_agent(self._supervisor.world.registry.agents, name)
 
     def _living(self, name: str) -> Agent:
         agent = self._known(name)

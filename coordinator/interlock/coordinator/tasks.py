@@ -6,7 +6,6 @@ ACCEPT ──▶ the reported files read again ──▶ `task/<id>`: as they we
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,14 @@ import msgspec
 
 from interlock.coordinator.actor import Item
 from interlock.coordinator.ground import Ground, NoFile
-from interlock.coordinator.naming import Names, No
+from interlock.coordinator.naming import Names, No, known_agent
 from interlock.coordinator.session import Session
 from interlock.coordinator.territories import Territories
 from interlock.coordinator.world import TASK
 from interlock.protocol.claim import Claim, claim_text
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import TASKS_MAX, TASKS_OF_ASSIGNER_MAX
-from interlock.protocol.names import nearest
+from interlock.protocol.names import why_not_commit
 from interlock.protocol.task import standing
 from interlock.protocol.task_commands import Assign, Begin, HandIn, Judge, TaskCommand, Withdraw
 from interlock.protocol.task_messages import (
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 Deliver = Callable[[Session, str, Item], None]
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LETTERS = frozenset("ACDMRTUX?")  # of git's list
 
 
@@ -199,12 +197,7 @@ class Tasks:
         return known
 
     def _known(self, name: str) -> str:
-        agents = self._supervisor.world.registry.agents
-        if name not in agents:
-            close = nearest(name, agents)
-            hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
-            raise No(Code.UNKNOWN_TARGET, f"no agent {visible(name)[:64]!r} ever joined: {hint}")
-        return name
+        return known_agent(self._supervisor.world.registry.agents, name).name
 
 
 def _judged(file: FileFact, outside: bool) -> FileFact:
@@ -213,6 +206,7 @@ def _judged(file: FileFact, outside: bool) -> FileFact:
 
 def _commit(said: str) -> str:
     """Raises No."""
-    if said and not _COMMIT.fullmatch(said):
-        raise No(Code.BAD_MESSAGE, "a commit is named by its 40 or 64 hex digits: git rev-parse HEAD")
+    why_not = why_not_commit(said) if said else None
+    if why_not is not None:
+        raise No(Code.BAD_MESSAGE, why_not)
     return said

@@ -8,7 +8,6 @@ otherwise.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ from interlock.protocol.limits import (
     TERRITORIES_MAX,
 )
 from interlock.protocol.messages import FromBus, Refused
-from interlock.protocol.names import nearest
+from interlock.protocol.names import nearest, why_not_commit
 from interlock.protocol.registry import Agent
 from interlock.protocol.territory_commands import (
     Acquire,
@@ -69,7 +68,6 @@ Deliver = Callable[..., None]
 CAUSES = frozenset(
     {"no_lease", "expired_before_commit", "held_by_other", "outside_range", "released_early", "unknown_agent"}
 )
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Territories:
@@ -207,8 +205,9 @@ class Territories:
 
     async def commit(self, session: Session, question: questions.TellCommit) -> FromBus:
         """A hook says whose a commit is."""
-        if not _COMMIT.fullmatch(question.commit):
-            return Refused(Code.BAD_MESSAGE, "a commit is named by its 40 or 64 hex digits: git rev-parse HEAD")
+        why_not = why_not_commit(question.commit)
+        if why_not is not None:
+            return Refused(Code.BAD_MESSAGE, why_not)
         key = self._territory(session, question.directory).key
         return await self._ask(key, lambda id_: RecordCommit(session.agent, id_, question.commit))
 

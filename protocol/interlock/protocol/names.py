@@ -23,6 +23,7 @@ _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LAUNCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -56,6 +57,11 @@ def why_not_task(task: str) -> str | None:
         return None
     most = AGENT_NAME_CHARACTERS_MAX
     return f"{task[:most]!r} is no id of a task: 1 to {most} letters, digits, '.', '_' or '-', a letter or digit first"
+
+
+def why_not_commit(commit: str) -> str | None:
+    """Why that names no commit for certain, in one sentence; None where it does."""
+    return None if _COMMIT.fullmatch(commit) else "a commit is named by its 40 or 64 hex digits: git rev-parse HEAD"
 
 
 def is_key(resource: str) -> bool:

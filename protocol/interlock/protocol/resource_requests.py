@@ -73,16 +73,7 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         return
     if waiting is not None and not body.run:
         draft.asked_for = waiting.request_id
-        amended = msgspec.structs.replace(
-            waiting,
-            worktree=body.worktree,
-            purpose=body.purpose or waiting.purpose,
-            time_ms=waiting.time_ms if body.time_ms is None else body.time_ms,
-            task=body.task or waiting.task,
-            process=waiting.process if body.process == waiting.process else None,  # no end of one ends what two want
-        )
-        if amended != waiting:
-            draft.event(Amended(mail.sender, amended))
+        amend(draft, waiting, body)
         return
     if not body.queue and not can_be_next(draft):
         policy = draft.state.policy
@@ -94,11 +85,16 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         why = f"{len(draft.state.queue)} wait for {mail.called} already, at most {QUEUE_TICKETS_MAX} can: try later"
         draft.refuse(mail.sender, Code.QUEUE_FULL, why, mail.called)
         return
-    ticket = Ticket(
+    draft.event(Requested(mail.sender, new_ticket(draft, mail, body, arrival_of(draft, mail.sender))))
+
+
+def new_ticket(draft: Draft, mail: Mail, body: Request, arrival: int, together: tuple[str, ...] = ()) -> Ticket:
+    """A place in the queue. Args: together: keys of all that it is for, where they are several."""
+    return Ticket(
         request_id=mail.id,
         agent=mail.sender,
         incarnation=mail.incarnation,
-        arrival=arrival_of(draft, mail.sender),
+        arrival=arrival,
         worktree=body.worktree,
         purpose=body.purpose,
         called=mail.called,
@@ -108,8 +104,22 @@ def request(draft: Draft, mail: Mail, body: Request) -> None:
         process=body.process,
         also=mail.also,
         task=body.task,
+        together=together,
     )
-    draft.event(Requested(mail.sender, ticket))
+
+
+def amend(draft: Draft, waiting: Ticket, body: Request) -> None:
+    """It was asked for once more: the place stays, and what was said now counts."""
+    amended = msgspec.structs.replace(
+        waiting,
+        worktree=body.worktree,
+        purpose=body.purpose or waiting.purpose,
+        time_ms=waiting.time_ms if body.time_ms is None else body.time_ms,
+        task=body.task or waiting.task,
+        process=waiting.process if body.process == waiting.process else None,  # no end of one ends what two want
+    )
+    if amended != waiting:
+        draft.event(Amended(waiting.agent, amended))
 
 
 def waits_for_several(ticket: Ticket, called: str) -> str:

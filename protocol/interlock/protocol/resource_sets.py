@@ -11,9 +11,9 @@ from interlock.protocol.messages import Cancel, FromBus, Granted, Queued, Refuse
 from interlock.protocol.names import named
 from interlock.protocol.resource_commands import Mail
 from interlock.protocol.resource_draft import Draft, declared, granted, queued
-from interlock.protocol.resource_events import Amended, HoldExtended, Requested
+from interlock.protocol.resource_events import HoldExtended, Requested
 from interlock.protocol.resource_giving import release, who_has
-from interlock.protocol.resource_requests import can_be_next, cancel
+from interlock.protocol.resource_requests import amend, can_be_next, cancel, new_ticket
 from interlock.protocol.resource_state import Ticket, Unit, UnitState, find_ticket, is_down, queued_of, unit_of
 from interlock.protocol.resource_waiting import heard
 
@@ -48,9 +48,9 @@ def ask(drafts: Drafts, mails: Mails) -> bool:
         elif ticket is not None:
             draft.asked_for = ticket.request_id
             if unit is None and mail.id != ticket.request_id:
-                _amend(draft, ticket, body)
+                amend(draft, ticket, body)
         else:
-            draft.event(Requested(mail.sender, _ticket(draft, mail, body, arrival, tuple(sorted(mails)))))
+            draft.event(Requested(mail.sender, new_ticket(draft, mail, body, arrival, tuple(sorted(mails)))))
     return False
 
 
@@ -233,34 +233,3 @@ def _why_not_again(
 
 def _holds(unit: Unit | None) -> bool:
     return unit is not None and unit.state is UnitState.HELD
-
-
-def _amend(draft: Draft, ticket: Ticket, body: Request) -> None:
-    amended = msgspec.structs.replace(
-        ticket,
-        worktree=body.worktree,
-        purpose=body.purpose or ticket.purpose,
-        time_ms=ticket.time_ms if body.time_ms is None else body.time_ms,
-        task=body.task or ticket.task,
-        process=ticket.process if body.process == ticket.process else None,
-    )
-    if amended != ticket:
-        draft.event(Amended(ticket.agent, amended))
-
-
-def _ticket(draft: Draft, mail: Mail, body: Request, arrival: int, together: tuple[str, ...]) -> Ticket:
-    return Ticket(
-        request_id=mail.id,
-        agent=mail.sender,
-        incarnation=mail.incarnation,
-        arrival=arrival,
-        worktree=body.worktree,
-        purpose=body.purpose,
-        called=mail.called,
-        asked_ms=draft.now.at_ms,
-        time_ms=body.time_ms,
-        process=body.process,
-        also=mail.also,
-        together=together,
-        task=body.task,
-    )

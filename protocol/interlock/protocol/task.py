@@ -8,8 +8,8 @@ import msgspec
 
 from interlock.protocol.claim import claim_text
 from interlock.protocol.codes import Code
+from interlock.protocol.drafting import Drafting
 from interlock.protocol.limits import DIFFERENCES_TOLD_MAX
-from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.names import plain_name
 from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
 from interlock.protocol.task_commands import (
@@ -280,26 +280,11 @@ def _what(lease: str, what: str) -> str:
     return f"{what} ({lease})" if lease else what
 
 
-class _Draft:
-    """A decision while it is being made. Args: asker: id of the message under decision."""
+class _Draft(Drafting[Task, TaskEvent]):
+    """Of one task. Args: asker: id of the message under decision."""
 
     def __init__(self, task: Task, now: Now, asker: str) -> None:
-        self.state = task
-        self.now = now
-        self._asker = asker
-        self._events: list[TaskEvent] = []
-        self._outbox: list[Send] = []
-        self._withdraw: list[Withdraw] = []
-
-    def event(self, event: TaskEvent) -> None:
-        self.state = evolve(self.state, event)
-        self._events.append(event)
-
-    def answer(self, to: str, body: FromBus) -> None:
-        self._outbox.append(Send(to, body, reply_to=self._asker))
-
-    def refuse(self, to: str, code: str, why: str) -> None:
-        self.answer(to, Refused(code, why))
+        super().__init__(evolve, task, now, asker)
 
     def tell(self, agent: str, body: Assigned | TaskIs) -> None:
         """Into its inbox; of each kind the newest about this task stays unread."""
@@ -307,9 +292,6 @@ class _Draft:
 
     def withdraw(self, agent: str, body: type) -> None:
         self._withdraw.append(Withdraw(agent, _slot(body, self.state.id)))
-
-    def outcome(self) -> Decided:
-        return Outcome(self.state, tuple(self._events), tuple(self._outbox), tuple(self._withdraw))
 
 
 def _slot(body: type, task: str) -> str:

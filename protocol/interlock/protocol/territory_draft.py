@@ -2,6 +2,7 @@
 
 from interlock.protocol.claim import Claim, claim_text, claims_overlap
 from interlock.protocol.codes import Code
+from interlock.protocol.drafting import Drafting
 from interlock.protocol.durations import format_age, format_duration
 from interlock.protocol.lease import Lease
 from interlock.protocol.lease_messages import Behind, Leased, LeaseEnded, LeaseQueued
@@ -12,38 +13,19 @@ from interlock.protocol.limits import (
     LEASE_TTL_MS_MIN,
     LEASES_MAX,
 )
-from interlock.protocol.messages import FromBus, Refused
-from interlock.protocol.outcome import Now, Outcome, Send, Withdraw
+from interlock.protocol.messages import FromBus
+from interlock.protocol.outcome import Now, Send, Withdraw
 from interlock.protocol.territory_events import TerritoryEvent
 from interlock.protocol.territory_evolve import evolve
 from interlock.protocol.territory_overlap import blockers
 from interlock.protocol.territory_state import Ended, Territory
 
 
-class Draft:
-    """Folds each event at once. Args: asker: id of the message under decision; direct answers reply to it."""
+class Draft(Drafting[Territory, TerritoryEvent]):
+    """Of one territory. Args: asker: id of the message under decision; direct answers reply to it."""
 
     def __init__(self, territory: Territory, now: Now, asker: str = "") -> None:
-        self.state = territory
-        self.now = now
-        self.asker = asker
-        self._events: list[TerritoryEvent] = []
-        self._outbox: list[Send] = []
-        self._withdraw: list[Withdraw] = []
-
-    def event(self, event: TerritoryEvent) -> None:
-        self.state = evolve(self.state, event)
-        self._events.append(event)
-
-    def next_seq(self) -> int:
-        """The number that the next event will have."""
-        return self.now.seq + len(self._events)
-
-    def answer(self, to: str, body: FromBus) -> None:
-        self._outbox.append(Send(to, body, reply_to=self.asker))
-
-    def refuse(self, to: str, code: str, why: str) -> None:
-        self.answer(to, Refused(code, why))
+        super().__init__(evolve, territory, now, asker)
 
     def tell(self, lease: Lease, body: FromBus, to: str = "") -> None:
         """Put word of a lease into its agent's inbox, the newest instead of the last; a `bus run` hears it itself.
@@ -59,9 +41,6 @@ class Draft:
         """Word of it that is unread does not hold any more."""
         if not lease.run:
             self._withdraw.append(Withdraw(lease.agent, f"Lease:{self.state.key}:{lease.id}"))
-
-    def outcome(self) -> Outcome[Territory, TerritoryEvent]:
-        return Outcome(self.state, tuple(self._events), tuple(self._outbox), tuple(self._withdraw))
 
 
 # --- what is true of a lease, as a message ------------------------------------------------

@@ -107,8 +107,8 @@ def command(
 
 
 def _assign(task: str, **fields: Any) -> int:
-    from interlock.adapters.changed_paths import head_of
     from interlock.adapters.cli.asking import current_directory
+    from interlock.adapters.git_head import head_of
 
     if not fields["agent"] or not fields["objective"]:
         raise Failure(64, f"say to whom, and what is to come of it: {ACTIONS['assign']}")
@@ -118,8 +118,9 @@ def _assign(task: str, **fields: Any) -> int:
 
 def _report(task: str, **fields: Any) -> int:
     """With git's list of what has changed since the assignment, as git here shows it."""
-    from interlock.adapters.changed_paths import changed_since, head_of
+    from interlock.adapters.changed_paths import changed_since
     from interlock.adapters.cli.asking import ask_bus, current_directory, here
+    from interlock.adapters.git_head import head_of
     from interlock.adapters.territory.git_calls import GitFailed
 
     top, git = here(), {}
