@@ -106,6 +106,19 @@ async def test_an_assignment_of_what_there_is_not_is_refused(said: dict[str, Any
         assert not case.bus.supervisor.world.tasks
 
 
+async def test_a_name_nobody_has_is_said_short_and_visible() -> None:
+    async with running() as case:
+        name = "\u202e" + "x" * 5_000
+        refusals = [
+            await case.assign(agent=name),
+            await case.lead.ask({"type": "any"}, to=name),  # by the router
+        ]
+        for each in refusals:
+            assert "ever joined" in each["why"]
+            assert each["why"].isprintable()
+            assert len(each["why"]) < 200
+
+
 async def test_reservations_for_it_are_on_its_record_from_their_grant_to_their_end() -> None:
     async with running() as case:
         await case.assign()

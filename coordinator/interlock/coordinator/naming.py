@@ -12,6 +12,7 @@ from interlock.coordinator.world import TASK, TERRITORY
 from interlock.protocol.agents import Agents
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
+from interlock.protocol.limits import AGENT_NAME_CHARACTERS_MAX
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
 from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource, why_not_task
 from interlock.protocol.registry import Agent
@@ -317,7 +318,8 @@ def known_agent(agents: Agents, name: str) -> Agent:
     if name not in agents:
         close = nearest(name, agents)
         hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
-        raise No(Code.UNKNOWN_TARGET, f"no agent {name!r} ever joined: {hint}")
+        shown = visible(name)[:AGENT_NAME_CHARACTERS_MAX]  # anything may stand there, of any length
+        raise No(Code.UNKNOWN_TARGET, f"no agent {shown!r} ever joined: {hint}")
     return agents[name]
 
 
