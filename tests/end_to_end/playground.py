@@ -33,7 +33,8 @@ BUS = ROOT / ".venv" / "bin" / "bus"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 FIXTURES = ROOT / "tests" / "fixtures"
 WAIT_S = polling.WAIT_S  # for anything that must happen; only a test that fails waits so long
-READY = ReadyCommand(PYTHON, FIXTURES / "ready_bus.py", BUS)
+READY_BUS = FIXTURES / "ready_bus.py"
+READY = ReadyCommand(PYTHON, READY_BUS, BUS)
 Event = dict[str, Any]
 Answer = TypeVar("Answer")
 
@@ -244,6 +245,8 @@ class Bus:
             if process.status() == psutil.STATUS_ZOMBIE:
                 return False
             traces = [*process.cmdline(), process.cwd(), process.environ().get("BUS_HOME", "")]
+            if str(READY_BUS) in traces:  # its command line does not say what it became
+                traces += [file.path for file in process.open_files()]
         except (psutil.Error, OSError):
             return False
         return any(mark in trace for trace in traces)

@@ -85,22 +85,27 @@ def _spawn(home: Home) -> bool:
     """Start the process and hear how that went; as `start`."""
     reading, writing = os.pipe()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "interlock.adapters.cli.daemon", str(home.root), str(writing)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(writing,),
-            start_new_session=True,
-            cwd="/",
-            env=_environment(),
-        )
+        start_process(home, writing)
     finally:
         os.close(writing)
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         word = _read_word(pipe.fileno())
-    process.returncode = 0  # it is not ours to wait for: it detaches, and its parent leaves at once
     return _judge(home, word)
+
+
+def start_process(home: Home, fd: int) -> None:
+    """Start an interpreter that becomes the supervisor, see `daemon.py`. Args: fd: where it says how that went."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "interlock.adapters.cli.daemon", str(home.root), str(fd)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(fd,),
+        start_new_session=True,
+        cwd="/",
+        env=environment(),
+    )
+    process.returncode = 0  # it is not ours to wait for: it detaches, and its parent leaves at once
 
 
 def _listens(home: Home) -> bool:
@@ -161,7 +166,7 @@ def _read_word(fd: int) -> str:
     return data.decode("utf-8", "replace").strip()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The supervisor keeps no agent's environment. BUS_HOME goes as an argument."""
     from interlock.adapters.launches import server_environment
 
