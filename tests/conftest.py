@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-SLOW = {  # where each test starts processes, a supervisor of its own among them: half a second of CPU and more
+SLOW = {  # half a second of CPU and more for many a test
+    # Each starts processes, a supervisor of its own among them.
     "end_to_end", "museum",
     "test_sandbox.py", "test_client_sandbox.py", "test_client_page.py", "test_other_users.py", "test_cli_completion.py",
+    # Each looks at every state or every source, or tells long stories: and finds the same whenever it is run.
+    "architecture", "simulation", "test_every_combination.py", "test_sets_search.py",
 }  # fmt: skip
 
 # How long an example takes says how busy the machine is, and nothing about it.
@@ -29,8 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="the files, and the tests in each, in another order")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where the slow ones are not wanted, nobody has to import them."""
+    return True if config.option.markexpr == "not slow" and collection_path.name in SLOW else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The quick part is the rest: it has every rule, every door, and the command, on buses that many tests share."""
+    """The quick part is the rest: every rule by its examples, every door, the command, on buses that many share."""
     here = Path(__file__).parent
     longest = {item for item in items if item.get_closest_marker("slow") is not None}  # they say so themselves
     for item in items:

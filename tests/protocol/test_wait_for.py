@@ -90,12 +90,14 @@ def worlds(draw: st.DrawFn) -> World:
     return World(pools, tuple(leases))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(worlds())
 def test_in_every_order_the_same_are_left_and_the_reduction_says_who(world: World) -> None:
     assert ends(world) == {left(world)}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(worlds(), st.sampled_from(AGENTS))
 def test_whoever_is_left_is_shown_a_circle_where_it_is_in_one(world: World, asker: str) -> None:
