@@ -2,10 +2,12 @@
 
 import random
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.scratch import SCRATCH
 
 SLOW = {  # half a second of CPU and more for many a test
     # Each starts processes, a supervisor of its own among them.
@@ -18,6 +20,8 @@ SLOW = {  # half a second of CPU and more for many a test
 # How long an example takes says how busy the machine is, and nothing about it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("any machine")
+
+tempfile.tempdir = SCRATCH
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from tests.adapters.hooked import Repo, says_leases
 from tests.end_to_end.playground import WAIT_S
+from tests.scratch import SCRATCH
 
 from interlock.adapters.territory.hook_text import CHECKED
 
@@ -32,7 +33,7 @@ esac
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as made:
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
         yield Path(os.path.realpath(made))
 
 

@@ -20,6 +20,7 @@ import pytest
 from tests.adapters.hooked import Repo
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import Bus, stranger
+from tests.scratch import SCRATCH
 
 from interlock.adapters.doctor import checks, declared, home, login, machine
 from interlock.adapters.doctor.checks import CHECKS, examine
@@ -40,7 +41,7 @@ from interlock.coordinator.states import Survivor
 @pytest.fixture
 def place() -> Iterator[Home]:
     """A home as a supervisor that has left leaves it."""
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as folder:
         made = Home(Path(os.path.realpath(folder)) / "bus")
         made.create()
         with contextlib.closing(sqlite3.connect(made.database)) as database:

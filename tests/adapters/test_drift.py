@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.adapters.hooked import QUIET, Repo, SaysLeases, says_leases
 from tests.end_to_end.playground import BUS, Done, Lines
+from tests.scratch import SCRATCH
 
 from interlock.adapters.territory.asking import Told
 from interlock.adapters.territory.cover import held_of
@@ -24,15 +25,14 @@ LINES = "".join(f"line {number}\n" for number in range(1, 61))
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as made:
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
         yield Path(os.path.realpath(made))
 
 
 @pytest.fixture
 def roomy() -> Iterator[Path]:
-    """Where a hundred thousand files are made and removed in a second, if there is such a place."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=memory) as made:
+    """For a hundred thousand files, removed again at once."""
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
         yield Path(os.path.realpath(made))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.adapters.hooked import Repo
+from tests.scratch import SCRATCH
 
 from interlock.adapters.territory import hook_files
 from interlock.adapters.territory.hook_files import CannotInstall, NothingInstalled, install, look, remove
@@ -21,7 +22,7 @@ SAYS = '#!/bin/sh\nprintf "%s" "$0|$*" | tr "\\n" " " >> "$LOG"; echo >> "$LOG"\
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as made:
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
         yield Path(os.path.realpath(made))
 
 

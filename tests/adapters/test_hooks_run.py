@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.adapters.hooked import Repo, SaysLeases, says_leases
 from tests.end_to_end.playground import BUS
+from tests.scratch import SCRATCH
 
 from interlock.adapters.territory.git_calls import GitFailed
 from interlock.adapters.territory.spans import Span
@@ -20,7 +21,7 @@ LINES = "".join(f"line {number}\n" for number in range(1, 61))
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp") as made:
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
         yield Path(os.path.realpath(made))
 
 

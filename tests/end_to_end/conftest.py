@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.playground import Bus, Follower, Repository, free_port
+from tests.scratch import SCRATCH
 
 
 class Home:
@@ -24,7 +25,7 @@ class Home:
 @contextlib.contextmanager
 def a_bus() -> Iterator[Bus]:
     """The command in its own folder; everything it started must be gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH, ignore_cleanup_errors=True) as folder:
         bus = Bus(Path(os.path.realpath(folder)))
         try:
             yield bus
