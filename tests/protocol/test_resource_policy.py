@@ -250,7 +250,10 @@ def test_a_refusal_names_who_has_it() -> None:
 
 
 def test_a_bus_run_may_say_which_reservation_it_uses() -> None:
-    for which, said in [("bob3", "GRANTED loop unit 1"), ("cyd9", "REFUSED TARGET_ENDED no reservation cyd9 of yours")]:
+    for which, said in [
+        ("bob3", "GRANTED loop unit 1"),
+        ("cyd9", "REFUSED TARGET_ENDED no reservation 'cyd9' of yours"),
+    ]:
         player = played(POOLED, kind="pool")
         asked = player.command(f"kid (using {which}) runs REQUEST loop")
         asked = msgspec.structs.replace(asked, also=("ann", "bob"))

@@ -18,6 +18,7 @@ from interlock.protocol.inbox import since as letters_since
 from interlock.protocol.limits import INBOX_BYTES_A_CALL, INBOX_MESSAGES_A_CALL
 from interlock.protocol.messages import Refused, Text
 from interlock.protocol.names import COORDINATOR
+from interlock.protocol.visible import quoted
 
 
 class Board:
@@ -66,9 +67,8 @@ class Board:
                 return control.ReceiptReply(id_, agent, state_of(letter), letter)
         if id_ in self._supervisor.world.ids or self._supervisor.is_under_way(id_):
             return control.ReceiptReply(id_, COORDINATOR, "taken")
-        return Refused(
-            Code.TARGET_ENDED, f"no message {id_} is known here, or it was read long ago: bus tail has the log"
-        )
+        why = f"no message {quoted(id_)} is known here, or it was read long ago: bus tail has the log"
+        return Refused(Code.TARGET_ENDED, why)
 
     def status(self, session: Session, called: str) -> control.StatusReply | Refused:
         """One resource, by the name that it is called, or all that are shown."""
@@ -123,7 +123,7 @@ class Board:
                 return Refused(Code.AMBIGUOUS_TARGET, f"say which: --unit {' or --unit '.join(logs)}", called)
             if logs:
                 return control.LogsReply(self._supervisor.effects.log_path(next(iter(logs.values()))))
-            what += f" unit {unit}" if unit else ""
+            what += f" unit {quoted(unit)}" if unit else ""
         return Refused(Code.TARGET_ENDED, f"nothing runs for {what}: its last log is named in bus tail", called)
 
     def shown(self) -> list[str]:

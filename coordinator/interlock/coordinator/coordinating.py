@@ -27,7 +27,7 @@ from interlock.protocol.grammar import BadText
 from interlock.protocol.messages import Refused
 from interlock.protocol.names import COORDINATOR, nearest
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, find_ticket, queued_of, unit_of
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import quoted
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -114,7 +114,7 @@ class Coordinating:
                 raise No(Code.NOT_HOLDER, f"you neither hold {request['resource']} nor wait for it")
         found = resource_of(world, id_)
         if found is None:
-            raise No(Code.TARGET_ENDED, f"no request {visible(id_)[:64]} is known here: it may be over for long")
+            raise No(Code.TARGET_ENDED, f"no request {quoted(id_)} is known here: it may be over for long")
         ticket, unit = find_ticket(world.resource(found), id_)
         if ticket is None:
             ended = world.resource(found).ended[id_]
@@ -232,9 +232,7 @@ def _check(request: dict[str, Any]) -> None:
         close = nearest(operation, FIELDS) if isinstance(operation, str) else []
         hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(FIELDS)}"
         said = (
-            f"the operation {visible(operation)[:64]!r} is unknown"
-            if isinstance(operation, str)
-            else "no operation is named"
+            f"the operation {quoted(operation)} is unknown" if isinstance(operation, str) else "no operation is named"
         )
         raise No(Code.BAD_MESSAGE, f"{said}: {hint}")
     must, may = FIELDS[operation]
@@ -245,7 +243,7 @@ def _check(request: dict[str, Any]) -> None:
         if name not in known:
             close = nearest(name, known)
             hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(sorted(known))}"
-            raise No(Code.BAD_MESSAGE, f"{operation} takes no {visible(name)[:64]!r}: {hint}")
+            raise No(Code.BAD_MESSAGE, f"{operation} takes no {quoted(name)}: {hint}")
         _check_value(operation, name, value)
     for name in sorted(must - request.keys()):
         raise No(Code.BAD_MESSAGE, f"{operation} needs {name!r}: it is missing")

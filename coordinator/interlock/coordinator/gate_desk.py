@@ -26,7 +26,7 @@ from interlock.protocol.names import nearest
 from interlock.protocol.policy import Policy, Profile
 from interlock.protocol.resource_commands import Recover
 from interlock.protocol.resource_state import UnitState
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import quoted, visible
 
 if TYPE_CHECKING:
     from interlock.coordinator.session import Session
@@ -51,7 +51,7 @@ class GateDesk:
         if question.profile not in profiles:
             close = nearest(question.profile, profiles)
             hint = f"did you mean {close[0]!r}?" if close else '"build" or "strict"'
-            return Refused(Code.BAD_MESSAGE, f"profile {visible(question.profile)!r} is unknown: {hint}", called)
+            return Refused(Code.BAD_MESSAGE, f"profile {quoted(question.profile)} is unknown: {hint}", called)
         key = self._names.resolve(called, session)
         if not supervisor.may_control(session, agent):
             why = f"{agent} may not set policies: {supervisor.authority.how_to_control(agent)}"

@@ -12,12 +12,11 @@ from interlock.coordinator.world import TASK, TERRITORY
 from interlock.protocol.agents import Agents
 from interlock.protocol.codes import Code
 from interlock.protocol.grammar import split_resource
-from interlock.protocol.limits import AGENT_NAME_CHARACTERS_MAX
 from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
 from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource, why_not_task
 from interlock.protocol.registry import Agent
 from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, tickets_of, unit_of
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import quoted, visible
 
 _IS_ID = re.compile(r"[0-9a-f]{32}")  # what a real repository is called; any other id is only a name
 
@@ -54,7 +53,7 @@ class Names:
             No: it is no name, no resource has it, or several do.
         """
         if "," in called:
-            why = f"{called!r} names several: REQUEST, RELEASE and CANCEL take those, and bus wait; else name one"
+            why = f"{quoted(called)} names several: REQUEST, RELEASE and CANCEL take those, and bus wait; else name one"
             raise No(Code.BAD_MESSAGE, why)
         why_not = why_not_resource(called)
         if why_not is not None:
@@ -84,7 +83,7 @@ class Names:
             return declared[0]
         if len(declared) > 1:
             which = " or ".join(f"{key} ({visible(self.main_of(key))})" for key in declared[:3])
-            why = f"several repositories declare {called!r}: ask from a worktree of one, or name {which}"
+            why = f"several repositories declare {quoted(called)}: ask from a worktree of one, or name {which}"
             raise No(Code.AMBIGUOUS_TARGET, why)
         raise self._unknown(called)
 
@@ -115,7 +114,7 @@ class Names:
             if place.id == repository and self._repositories.declares(place, short_name(key)):
                 why = self._repositories.why_not(place)
         if why and not self._has_ticket(key, sender, message_id):
-            raise No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {why}")
+            raise No(Code.CAPABILITY_DENIED, f"{quoted(called)} is declared only in {why}")
         if worktree == "-":
             return worktree
         there = self._repositories.files.place(worktree)
@@ -299,7 +298,7 @@ class Names:
         for place in places:
             if self._repositories.declares(place, called):
                 why = self._repositories.why_not(place)
-                raise No(Code.CAPABILITY_DENIED, f"{called!r} is declared only in {why}")
+                raise No(Code.CAPABILITY_DENIED, f"{quoted(called)} is declared only in {why}")
 
     def _unknown(self, called: str) -> No:
         declared = self._by_name()
@@ -310,7 +309,7 @@ class Names:
             hint = f"declared are {', '.join(sorted(declared)[:8])}"
         else:
             hint = "nothing is declared in bus.toml"
-        return No(Code.UNKNOWN_RESOURCE, f"no resource {called!r} is declared: {hint} (or use machine/{called})")
+        return No(Code.UNKNOWN_RESOURCE, f"no resource {quoted(called)} is declared: {hint} (or use machine/{called})")
 
 
 def known_agent(agents: Agents, name: str) -> Agent:
@@ -318,8 +317,7 @@ def known_agent(agents: Agents, name: str) -> Agent:
     if name not in agents:
         close = nearest(name, agents)
         hint = f"did you mean {' or '.join(close)}?" if close else "see who is here: bus agents"
-        shown = visible(name)[:AGENT_NAME_CHARACTERS_MAX]  # anything may stand there, of any length
-        raise No(Code.UNKNOWN_TARGET, f"no agent {shown!r} ever joined: {hint}")
+        raise No(Code.UNKNOWN_TARGET, f"no agent {quoted(name)} ever joined: {hint}")
     return agents[name]
 
 

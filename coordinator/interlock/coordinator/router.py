@@ -51,7 +51,7 @@ from interlock.protocol.names import COORDINATOR, RESERVED, SUPERVISOR, why_not_
 from interlock.protocol.registry import Agent
 from interlock.protocol.resource_commands import Mail, MailBody
 from interlock.protocol.task_messages import ToTask
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import PATH_CHARACTERS, quoted
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,63}")
 
@@ -138,7 +138,7 @@ class Router:
         if not sender:
             raise No(Code(session.nobody.code), session.nobody.why)
         if sender.lower() in RESERVED:
-            raise No(Code.CAPABILITY_DENIED, f"nothing but the bus may speak as {sender!r}: use your own name")
+            raise No(Code.CAPABILITY_DENIED, f"nothing but the bus may speak as {quoted(sender)}: use your own name")
         if only and sender != only:
             raise No(Code.CAPABILITY_DENIED, f"this session is {only}'s: it cannot speak as {sender}")
         return sender
@@ -250,7 +250,7 @@ class Router:
             raise No(Code.CAPABILITY_DENIED, f"{sender} may not grant: {how}")
         key = resource_of(supervisor.world, grant.request_id)
         if key is None:
-            why = f"no ticket {visible(grant.request_id)[:64]} waits or is held: bus status shows who waits"
+            why = f"no ticket {quoted(grant.request_id)} waits or is held: bus status shows who waits"
             raise No(Code.TARGET_ENDED, why)
         incarnation = supervisor.world.registry.agents[sender].incarnation
         called = self._names.shown(key, session)
@@ -281,14 +281,16 @@ class Router:
     def _request(self, body: Request, called: str, session: Session, sender: str, message_id: str) -> Request:
         """What only the world can say of a request: its directory, and who stands behind a `bus run`."""
         if body.worktree != "-" and not body.worktree.startswith("/"):
-            why = f"{body.worktree!r} is no absolute directory: REQUEST {called} - WHAT FOR, where no worktree matters"
+            there = quoted(body.worktree, PATH_CHARACTERS)
+            why = f"{there} is no absolute directory: REQUEST {called} - WHAT FOR, where no worktree matters"
             raise No(Code.BAD_MESSAGE, why)
         real = self._supervisor.effects.directory(body.worktree) if body.worktree != "-" else "-"
         key = body.resource
         if self._supervisor.config.definition(key).kind is not Kind.LOCK and (real is None or real == "-"):
+            there = quoted(body.worktree, PATH_CHARACTERS)
             raise No(
                 Code.BAD_MESSAGE,
-                f"{called} runs from a worktree: {body.worktree!r} is no existing absolute directory; "
+                f"{called} runs from a worktree: {there} is no existing absolute directory; "
                 f"say REQUEST {called} /path/of/the/worktree WHY, or in a shell cd there first",
             )
         if body.task:

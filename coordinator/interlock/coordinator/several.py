@@ -33,6 +33,7 @@ from interlock.protocol.messages import (
 )
 from interlock.protocol.resource_commands import AskTogether, GiveTogether, Mail, MailBody
 from interlock.protocol.resource_state import find_ticket, queued_of, unit_of
+from interlock.protocol.visible import quoted
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -131,7 +132,7 @@ class Several:
         """The resources that a list names; one that is named twice is meant once. Raises No."""
         names = [each.strip() for each in message.resource.split(",")]
         if not all(names):
-            why = f"{message.resource!r} has an empty name in it: write RESOURCE,RESOURCE without spaces"
+            why = f"{quoted(message.resource)} has an empty name in it: write RESOURCE,RESOURCE without spaces"
             raise No(Code.BAD_MESSAGE, why)
         found: dict[str, str] = {}
         worktree = message.worktree if isinstance(message, Request) else ""

@@ -31,7 +31,7 @@ from interlock.protocol.task_state import (
     TaskState,
     roles_shared,
 )
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import quoted
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -62,7 +62,7 @@ class TaskDesk:
         """All that is on record of one."""
         task = self._supervisor.world.tasks.get(TASK + question.task)
         if task is None or task.assignment is None:
-            why = f"no task {visible(question.task)[:64]!r} is on record: bus task list --all"
+            why = f"no task {quoted(question.task)} is on record: bus task list --all"
             return Refused(Code.TARGET_ENDED, why)
         document = _document(task, task.assignment)
         document["assignee_presence"] = self._presence(task.assignment.assignee)

@@ -57,7 +57,7 @@ from interlock.protocol.territory_commands import (
     Transfer,
 )
 from interlock.protocol.territory_state import Territory
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import PATH_CHARACTERS, quoted, visible
 
 if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
@@ -215,7 +215,7 @@ class Territories:
         """Somebody has verified commits; who does that needs no name."""
         unknown = set(question.violations) - CAUSES
         if unknown:
-            return Refused(Code.BAD_MESSAGE, f"{visible(min(unknown))[:64]!r} is no cause of a violation")
+            return Refused(Code.BAD_MESSAGE, f"{quoted(min(unknown))} is no cause of a violation")
         if not all(
             0 <= each <= PAIRS_MAX for each in (question.pairs, question.unknown, *question.violations.values())
         ):
@@ -266,7 +266,7 @@ class Territories:
         """The repository of a directory, and its real path. Raises No."""
         directory = said if said not in {"", "-"} else session.worktree
         if directory and not directory.startswith("/"):
-            why = f"{visible(directory)!r} is no absolute directory: LEASE /path/of/the/worktree PATH …"
+            why = f"{quoted(directory, PATH_CHARACTERS)} is no absolute directory: LEASE /path/of/the/worktree PATH …"
             raise No(Code.BAD_MESSAGE, why)
         base = self._supervisor.effects.directory(directory) if directory else None
         place = self._repositories.files.place(base) if base is not None else None
@@ -294,7 +294,7 @@ class Territories:
         for key, territory in self._supervisor.world.territories.items():
             if territory.lease(lease) is not None or lease in territory.ended:
                 return key
-        raise No(Code.TARGET_ENDED, f"no lease {visible(lease)[:64]!r} is known: bus leases shows all")
+        raise No(Code.TARGET_ENDED, f"no lease {quoted(lease)} is known: bus leases shows all")
 
     def _living(self, name: str) -> Agent:
         agents = self._supervisor.world.registry.agents
@@ -302,7 +302,7 @@ class Territories:
         if found is None or found.gone:
             close = nearest(name, agents) if found is None else []
             hint = f"did you mean {' or '.join(close)}?" if close else "name an agent that is here, see bus agents"
-            raise No(Code.UNKNOWN_TARGET, f"no agent {visible(name)[:64]!r} is here: {hint}")
+            raise No(Code.UNKNOWN_TARGET, f"no agent {quoted(name)} is here: {hint}")
         return found
 
     async def _ask(self, key: str, make: Callable[[str], TerritoryCommand]) -> FromBus:

@@ -26,8 +26,9 @@ from interlock.protocol.messages import (
 )
 from interlock.protocol.task_grammar import TASK_VERBS, format_about_task, parse_about_task
 from interlock.protocol.task_messages import ToTask
+from interlock.protocol.visible import quoted
 from interlock.protocol.words import BadText as BadText  # noqa: PLC0414 - part of what is imported from here
-from interlock.protocol.words import nothing_more, quote, read_word, short
+from interlock.protocol.words import nothing_more, quote, read_word
 
 VERBS: dict[str, str] = {
     "REQUEST": "REQUEST <resource> <worktree> <what for, how long>",
@@ -60,7 +61,7 @@ def parse(text: str) -> ToCoordinator:
     verb, at = word.upper(), min(len(word) + 1, len(text))
     form = VERBS.get(verb)
     if form is None:
-        raise BadText(f"{short(word)!r} is no message to the coordinator: it knows {' '.join(VERBS)}")
+        raise BadText(f"{quoted(word)} is no message to the coordinator: it knows {' '.join(VERBS)}")
     match verb:
         case "REQUEST":
             resource, at = read_word(text, at, form)
@@ -71,7 +72,7 @@ def parse(text: str) -> ToCoordinator:
             resource, at = read_word(text, at, form)
             fence = _FENCE.fullmatch(text, at)
             if fence is None:
-                raise BadText(f"{short(text[at:])!r} is too much: {form}")
+                raise BadText(f"{quoted(text[at:])} is too much: {form}")
             return Release(resource, int(fence[1] or 0))
         case "EXTEND":
             purpose, time_ms = split_time(text[at:])
@@ -91,7 +92,7 @@ def parse(text: str) -> ToCoordinator:
             request_id, at = read_word(text, at, form)
             rest = text[at:].strip()
             if rest and not re.fullmatch(r"\d{1,18}", rest):
-                raise BadText(f"{short(rest)!r} is no epoch: {form}")
+                raise BadText(f"{quoted(rest)} is no epoch: {form}")
             return Grant(request_id, int(rest or 0))
         case _ if verb in LEASE_VERBS:
             return parse_about_lease(verb, text, at)

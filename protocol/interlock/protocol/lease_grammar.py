@@ -10,7 +10,8 @@ import re
 from interlock.protocol.durations import format_duration, parse_duration
 from interlock.protocol.lease_messages import AskLease, RenewLease, ReturnLease, SplitLease, ToTerritory, TransferLease
 from interlock.protocol.limits import CLAIMS_MAX, PURPOSE_CHARACTERS_MAX
-from interlock.protocol.words import BadText, nothing_more, quote, read_options, read_word, short
+from interlock.protocol.visible import quoted
+from interlock.protocol.words import BadText, nothing_more, quote, read_options, read_word
 
 LEASE_VERBS = {
     "LEASE": "LEASE <worktree> <path> [<path> …] [ttl=10m] [wait=5m] [name=N] [task=T] [shared] [- <what for>]",
@@ -91,7 +92,7 @@ def _time(said: str, form: str) -> int:
     """0 where nothing was said. Raises BadText."""
     time_ms = parse_duration(said) if said else 0
     if said and not time_ms:
-        raise BadText(f"{short(said)!r} is no duration: {form}")
+        raise BadText(f"{quoted(said)} is no duration: {form}")
     return time_ms or 0
 
 

@@ -14,6 +14,7 @@ from interlock.protocol.limits import (
     RESOURCE_KEY_CHARACTERS_MAX,
     RESOURCE_NAME_CHARACTERS_MAX,
 )
+from interlock.protocol.visible import quoted
 
 COORDINATOR = "coordinator"
 SUPERVISOR = "supervisor"
@@ -34,13 +35,13 @@ def why_not_agent(name: str) -> str | None:
     """
     if not _AGENT.fullmatch(name):
         return (
-            f"{name!r} is no agent name: a letter or digit first, then letters, digits, '.', '_' or '-', "
+            f"{quoted(name)} is no agent name: a letter or digit first, then letters, digits, '.', '_' or '-', "
             f"at most {AGENT_NAME_CHARACTERS_MAX} in all"
         )
     if "--" in name:
-        return f"{name!r} is no agent name: it must not hold '--'"
+        return f"{quoted(name)} is no agent name: it must not hold '--'"
     if name.lower() in RESERVED:
-        return f"{name!r} is reserved for the bus: choose another name"
+        return f"{quoted(name)} is reserved for the bus: choose another name"
     return None
 
 
@@ -56,7 +57,7 @@ def why_not_task(task: str) -> str | None:
     if len(task) <= AGENT_NAME_CHARACTERS_MAX and _TASK.fullmatch(task) and ".." not in task:
         return None
     most = AGENT_NAME_CHARACTERS_MAX
-    return f"{task[:most]!r} is no id of a task: 1 to {most} letters, digits, '.', '_' or '-', a letter or digit first"
+    return f"{quoted(task)} is no id of a task: 1 to {most} letters, digits, '.', '_' or '-', a letter or digit first"
 
 
 def why_not_commit(commit: str) -> str | None:
@@ -87,10 +88,10 @@ def _why_not_resource(resource: str) -> str | None:
         case ["repository", repository, name]:
             if not _REPOSITORY.fullmatch(repository):
                 most = REPOSITORY_ID_CHARACTERS_MAX
-                return f"{repository!r} is no repository id: 1 to {most} letters, digits, '_' or '-'"
+                return f"{quoted(repository)} is no repository id: 1 to {most} letters, digits, '_' or '-'"
             return None if _is_name(name) else _bad_name(name)
         case _:
-            return f"{resource!r} is no resource key: machine/<name> or repository/<id>/<name>"
+            return f"{quoted(resource)} is no resource key: machine/<name> or repository/<id>/<name>"
 
 
 def is_repository_id(text: str) -> bool:
@@ -152,6 +153,6 @@ def _is_name(name: str) -> bool:
 
 def _bad_name(name: str) -> str:
     return (
-        f"{name!r} is no resource name: a letter or digit first, then letters, digits, '_', '.' or '-' (no '..'), "
-        f"at most {RESOURCE_NAME_CHARACTERS_MAX} in all"
+        f"{quoted(name)} is no resource name: a letter or digit first, then letters, digits, '_', '.' or '-' "
+        f"(no '..'), at most {RESOURCE_NAME_CHARACTERS_MAX} in all"
     )

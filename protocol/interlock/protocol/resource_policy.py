@@ -19,6 +19,7 @@ from interlock.protocol.resource_giving import who_has
 from interlock.protocol.resource_handover import cancel_ticket, serve
 from interlock.protocol.resource_state import Resource, Ticket, Unit, UnitState, find_ticket
 from interlock.protocol.resource_waiting import end_hold
+from interlock.protocol.visible import quoted
 from interlock.protocol.words import quote
 
 REASON_SHOWN = 200  # characters of what it is for, in a line among others; bus status has all of it
@@ -93,7 +94,7 @@ def reserved_for(draft: Draft, mail: Mail, body: Request) -> tuple[Unit | None, 
     if body.ticket:
         usable = [each for each in mine + others if each.ticket and each.ticket.request_id == body.ticket]
         if not usable:
-            why = f"no reservation {body.ticket} of yours waits for a command: ask without it"
+            why = f"no reservation {quoted(body.ticket)} of yours waits for a command: ask without it"
             draft.refuse(mail.sender, Code.TARGET_ENDED, why, mail.called)
             return None, True
     if len(usable) > 1:

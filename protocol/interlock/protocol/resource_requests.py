@@ -43,7 +43,7 @@ from interlock.protocol.resource_state import (
 )
 from interlock.protocol.resource_steps import anew_kind, next_kind, start_step
 from interlock.protocol.resource_waiting import heard, keep_reserved, release_hold
-from interlock.protocol.visible import visible
+from interlock.protocol.visible import quoted
 from interlock.protocol.words import quote
 
 
@@ -267,7 +267,7 @@ def _has(draft: Draft, mail: Mail, body: Request) -> tuple[Unit | None, bool]:
         held, unit = find_ticket(draft.state, body.ticket)
         if held is not None and held.agent == mail.sender and unit is not None:
             return unit, False
-        why = f"no ticket {visible(body.ticket)[:64]} of yours is granted here: bus me shows those that you have"
+        why = f"no ticket {quoted(body.ticket)} of yours is granted here: bus me shows those that you have"
         draft.refuse(mail.sender, Code.TARGET_ENDED, why, mail.called)
         return None, True
     if draft.state.policy is None:

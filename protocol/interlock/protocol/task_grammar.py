@@ -22,6 +22,7 @@ from interlock.protocol.task_messages import (
     ToTask,
     WithdrawTask,
 )
+from interlock.protocol.visible import quoted
 from interlock.protocol.words import BadText, Options, nothing_more, quote, read_options, read_word
 
 TASK_VERBS = {
@@ -154,14 +155,14 @@ def split_list(said: tuple[str, ...]) -> tuple[str, ...]:
 def _only(said: Options, form: str) -> Options:
     """No word but options. Raises BadText."""
     if said.words:
-        raise BadText(f"{said.words[0]!r} is too much: {form}")
+        raise BadText(f"{quoted(said.words[0])} is too much: {form}")
     return said
 
 
 def _number(said: str, form: str) -> int:
     """Raises BadText."""
     if said and not (said.isascii() and said.isdigit() and len(said) < 10):
-        raise BadText(f"{said[:40]!r} is no number of a report: {form}")
+        raise BadText(f"{quoted(said)} is no number of a report: {form}")
     return int(said or 0)
 
 

@@ -1,6 +1,8 @@
 """Visible text: what somebody else wrote, shown so that nothing in it hides, moves the cursor or forges a line."""
 
 SENTENCE_CHARACTERS = 500  # what a person reads of a sentence that quotes a stranger's file
+QUOTED_CHARACTERS = 80  # enough to know one's own word again: a whole name that is a little too long
+PATH_CHARACTERS = 256
 
 
 def visible(text: str) -> str:
@@ -21,6 +23,11 @@ def one_sentence(text: str) -> str:
     """A sentence that quotes what somebody else wrote: on one line, nothing hidden, not endless. Backslashes stay."""
     shown = unhidden(text)
     return shown if len(shown) <= SENTENCE_CHARACTERS else shown[: SENTENCE_CHARACTERS - 1] + "…"
+
+
+def quoted(text: str, most: int = QUOTED_CHARACTERS) -> str:
+    """For a sentence that quotes what somebody said: between quotes, nothing hidden, the beginning of what is long."""
+    return repr(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def _escaped(character: str) -> str:

@@ -4,6 +4,8 @@ import re
 import shlex
 from typing import NamedTuple
 
+from interlock.protocol.visible import quoted
+
 _BARE_WORD = re.compile(r"\s*([^\s'\"\\]+)(?:\s|\Z)")
 _NEEDS_NO_QUOTES = re.compile(r"[^\s'\"\\]+")
 
@@ -47,7 +49,7 @@ def read_word(text: str, at: int, form: str) -> tuple[str, int]:
             out += character
         at += 1
     if quote_mark:
-        raise BadText(f"the quote opened at {short(text[started_at:])!r} is never closed: {form}")
+        raise BadText(f"the quote opened at {quoted(text[started_at:])} is never closed: {form}")
     return out, at
 
 
@@ -90,9 +92,4 @@ def read_options(text: str, at: int, form: str, names: tuple[str, ...] = (), fla
 def nothing_more(text: str, at: int, form: str) -> None:
     """Raises BadText where something follows."""
     if text[at:].strip():
-        raise BadText(f"{short(text[at:].strip())!r} is too much: {form}")
-
-
-def short(text: str) -> str:
-    """For a sentence that quotes it."""
-    return text if len(text) <= 40 else text[:39] + "…"
+        raise BadText(f"{quoted(text[at:].strip())} is too much: {form}")
