@@ -38,6 +38,21 @@ def test_after_bus_down_only_bus_up_starts_it_again(bus: Bus) -> None:
     assert bus("up", "--json").json["started"] is False
 
 
+def test_a_supervisor_stands_alone_whoever_started_it(bus: Bus) -> None:
+    """For real, and not as a fork: of its starter it keeps no session, folder, stream or agent's environment."""
+    # when
+    command = bus.start("up", env={"BUS_AGENT": "ann", "BUS_TOKEN": "t", "SECRET": "s"})
+    # then: who waits for the command's output waits for nobody else
+    assert command.end().code == 0
+    pid = bus.supervisor()
+    assert os.getsid(pid) not in {os.getsid(0), command.pid}
+    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in range(3)] == [os.devnull] * 3
+    environment = Path(f"/proc/{pid}/environ").read_bytes()
+    assert not [name for name in (b"BUS_AGENT=", b"BUS_TOKEN=", b"SECRET=") if name in environment]
+    assert bus.status("machine/x")["state"] == "free"
+
+
 def test_nothing_is_lost_over_down_and_up(bus: Bus) -> None:
     # given
     bus.ok("request", "machine/x", "--for", "mine", agent="A")

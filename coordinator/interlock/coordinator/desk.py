@@ -45,6 +45,7 @@ from interlock.protocol.profiles import DAEMONS
 from interlock.protocol.registry import Leave
 from interlock.protocol.resource_commands import Recover, Revoke
 from interlock.protocol.resource_state import UnitState
+from interlock.protocol.visible import one_sentence
 
 _controls = msgspec.json.Decoder(Control)
 
@@ -127,7 +128,9 @@ class Desk:
         try:
             question = _controls.decode(bytes(envelope.body) or b"{}")
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            self._supervisor.say(session, message_id, Refused(Code.BAD_MESSAGE, f"no question to the bus: {error}"))
+            self._supervisor.say(
+                session, message_id, Refused(Code.BAD_MESSAGE, f"no question to the bus: {one_sentence(str(error))}")
+            )
             return None
         return self._answerer(question, session, message_id)
 

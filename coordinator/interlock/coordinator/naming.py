@@ -16,7 +16,7 @@ from interlock.protocol.messages import Cancel, Extend, Refused, ToCoordinator
 from interlock.protocol.names import is_key, is_repository_id, nearest, short_name, why_not_resource, why_not_task
 from interlock.protocol.registry import Agent
 from interlock.protocol.resource_state import Ticket, find_ticket, queued_of, tickets_of, unit_of
-from interlock.protocol.visible import quoted, visible
+from interlock.protocol.visible import PATH_CHARACTERS, quoted, visible
 
 _IS_ID = re.compile(r"[0-9a-f]{32}")  # what a real repository is called; any other id is only a name
 
@@ -121,7 +121,9 @@ class Names:
         if there is not None and self._repositories.is_member(there, repository):
             return there.worktree
         owner = visible(self.main_of(key) or f"repository {repository}")
-        why = f"{called} belongs to {owner} and takes only its worktrees, and {visible(worktree)} is none"
+        why = (
+            f"{called} belongs to {owner} and takes only its worktrees, and {quoted(worktree, PATH_CHARACTERS)} is none"
+        )
         if there is not None and there.id == repository:
             raise No(Code.SCOPE_DENIED, f"{why} that its repository knows: git worktree repair, or ask from another")
         raise No(Code.SCOPE_DENIED, f"{why}: ask from one of them")

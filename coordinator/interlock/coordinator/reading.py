@@ -14,6 +14,7 @@ from interlock.protocol.lease_messages import ToTerritory
 from interlock.protocol.messages import Extend, Request, ToCoordinator
 from interlock.protocol.task_grammar import TASK_VERBS, checked_about_task
 from interlock.protocol.task_messages import ToTask
+from interlock.protocol.visible import one_sentence
 
 _bodies = msgspec.json.Decoder(ToCoordinator)
 
@@ -24,7 +25,7 @@ def read(envelope: Envelope) -> ToCoordinator:
         try:
             message = _bodies.decode(envelope.body)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise No(Code.BAD_MESSAGE, f"no message to the coordinator: {error}") from None
+            raise No(Code.BAD_MESSAGE, f"no message to the coordinator: {one_sentence(str(error))}") from None
         if any("\0" in each for each in _texts(message)):
             raise No(Code.BAD_MESSAGE, "a message cannot hold a NUL character")
         message = checked(message) if isinstance(message, Request | Extend) else message

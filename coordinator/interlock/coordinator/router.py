@@ -140,7 +140,7 @@ class Router:
         if sender.lower() in RESERVED:
             raise No(Code.CAPABILITY_DENIED, f"nothing but the bus may speak as {quoted(sender)}: use your own name")
         if only and sender != only:
-            raise No(Code.CAPABILITY_DENIED, f"this session is {only}'s: it cannot speak as {sender}")
+            raise No(Code.CAPABILITY_DENIED, f"this session is {only}'s: it cannot speak as {quoted(sender)}")
         return sender
 
     def _not_of_the_past(self, session: Session, envelope: Envelope, sender: str) -> None:

@@ -271,10 +271,12 @@ class Territories:
         base = self._supervisor.effects.directory(directory) if directory else None
         place = self._repositories.files.place(base) if base is not None else None
         if base is None or place is None:
-            what = visible(directory) or "the current directory"
+            what = quoted(directory, PATH_CHARACTERS) if directory else "the current directory"
             raise No(Code.BAD_MESSAGE, f"{what} is in no git repository: leases are of a repository's paths")
         if not self._repositories.is_member(place, place.id):
-            why = f"{visible(place.worktree)} says it is a worktree of a repository that does not know it"
+            why = (
+                f"{quoted(place.worktree, PATH_CHARACTERS)} says it is a worktree of a repository that does not know it"
+            )
             raise No(Code.SCOPE_DENIED, f"{why}: git worktree repair, or ask from another")
         return place, base
 

@@ -77,7 +77,7 @@ def format_answer(body: FromBus) -> str:
         case TaskIs():
             return task_is(body)
         case Refused(code, why):
-            return f"REFUSED {code} {unhidden(why)}"
+            return f"REFUSED {code} {why}"
         case Text(text):
             return text
 

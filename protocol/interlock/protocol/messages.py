@@ -8,6 +8,7 @@ import msgspec
 from interlock.protocol.identity import Identity
 from interlock.protocol.lease_messages import AboutLease, ToTerritory
 from interlock.protocol.task_messages import AboutTask, ToTask
+from interlock.protocol.visible import why_of
 
 
 # --- to the coordinator -------------------------------------------------------------------
@@ -225,11 +226,19 @@ class Cancelled(msgspec.Struct, frozen=True, omit_defaults=True, tag="CANCELLED"
 
 
 class Refused(msgspec.Struct, frozen=True, omit_defaults=True, tag="REFUSED"):
-    """An expected no; nothing changed. `code` is stable, `why` is for people and says what to do next."""
+    """An expected no; nothing changed. `code` is stable, `why` is for people and says what to do next.
+
+    Whatever it quotes, `why` is one line of visible characters, and not endless: every door and `--json` show it.
+    """
 
     code: str
     why: str
     resource: str = ""
+
+    def __post_init__(self) -> None:
+        said = why_of(self.why)
+        if said is not self.why:
+            msgspec.structs.force_setattr(self, "why", said)
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="ADMITTED"):

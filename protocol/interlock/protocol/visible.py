@@ -3,6 +3,8 @@
 SENTENCE_CHARACTERS = 500  # what a person reads of a sentence that quotes a stranger's file
 QUOTED_CHARACTERS = 80  # enough to know one's own word again: a whole name that is a little too long
 PATH_CHARACTERS = 256
+WHY_CHARACTERS = 1_000  # of a refusal: it may quote several
+WHY_END_CHARACTERS = 300  # what to do stands at its end
 
 
 def visible(text: str) -> str:
@@ -28,6 +30,19 @@ def one_sentence(text: str) -> str:
 def quoted(text: str, most: int = QUOTED_CHARACTERS) -> str:
     """For a sentence that quotes what somebody said: between quotes, nothing hidden, the beginning of what is long."""
     return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def why_of(sentence: str) -> str:
+    """A refusal's sentence as it may be said: on one line, nothing hidden, its beginning and end where it is long."""
+    if len(sentence) <= WHY_CHARACTERS and sentence.isprintable():
+        return sentence
+    return _both_ends(unhidden(_both_ends(sentence)))
+
+
+def _both_ends(sentence: str) -> str:
+    if len(sentence) <= WHY_CHARACTERS:
+        return sentence
+    return f"{sentence[: WHY_CHARACTERS - WHY_END_CHARACTERS - 3]} … {sentence[-WHY_END_CHARACTERS:]}"
 
 
 def _escaped(character: str) -> str:
