@@ -1,6 +1,9 @@
 """Where tests put their homes and repositories: in memory where that can be, under a short path."""
 
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ENOUGH_BYTES = 2 << 30
@@ -19,3 +22,10 @@ def _is_fit(folder: str) -> bool:
 # A killed process loses nothing that it wrote to a disk either; what asks a disk is in tests/crashes.
 # On macOS the usual folder has too long a name for a socket.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() and _is_fit("/dev/shm") else "/tmp"
+
+
+@contextlib.contextmanager
+def folder(*, ignore_cleanup_errors: bool = False) -> Iterator[Path]:
+    """A fresh one there, its owner's alone, by its real path; removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH, ignore_cleanup_errors=ignore_cleanup_errors) as made:
+        yield Path(os.path.realpath(made))

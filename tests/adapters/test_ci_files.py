@@ -4,16 +4,15 @@ import os
 import re
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests import scratch
 from tests.adapters.hooked import Repo, says_leases
 from tests.end_to_end.playground import WAIT_S
-from tests.scratch import SCRATCH
 
 from interlock.adapters.territory.hook_text import CHECKED
 
@@ -33,8 +32,8 @@ esac
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
-        yield Path(os.path.realpath(made))
+    with scratch.folder() as made:
+        yield made
 
 
 class Runner:

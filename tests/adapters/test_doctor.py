@@ -8,7 +8,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,10 +16,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests import scratch
 from tests.adapters.hooked import Repo
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import Bus, stranger
-from tests.scratch import SCRATCH
 
 from interlock.adapters.doctor import checks, declared, home, login, machine
 from interlock.adapters.doctor.checks import CHECKS, examine
@@ -41,8 +40,8 @@ from interlock.coordinator.states import Survivor
 @pytest.fixture
 def place() -> Iterator[Home]:
     """A home as a supervisor that has left leaves it."""
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as folder:
-        made = Home(Path(os.path.realpath(folder)) / "bus")
+    with scratch.folder() as folder:
+        made = Home(folder / "bus")
         made.create()
         with contextlib.closing(sqlite3.connect(made.database)) as database:
             database.execute("CREATE TABLE records (body)")

@@ -3,16 +3,15 @@
 import json
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import scratch
 from tests.adapters.hooked import QUIET, Repo, SaysLeases, says_leases
 from tests.end_to_end.playground import BUS, Done, Lines
-from tests.scratch import SCRATCH
 
 from interlock.adapters.territory.asking import Told
 from interlock.adapters.territory.cover import held_of
@@ -25,15 +24,15 @@ LINES = "".join(f"line {number}\n" for number in range(1, 61))
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
-        yield Path(os.path.realpath(made))
+    with scratch.folder() as made:
+        yield made
 
 
 @pytest.fixture
 def roomy() -> Iterator[Path]:
     """For a hundred thousand files, removed again at once."""
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
-        yield Path(os.path.realpath(made))
+    with scratch.folder() as made:
+        yield made
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,13 +2,12 @@
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import scratch
 from tests.adapters.hooked import Repo
-from tests.scratch import SCRATCH
 
 from interlock.adapters.territory import hook_files
 from interlock.adapters.territory.hook_files import CannotInstall, NothingInstalled, install, look, remove
@@ -22,8 +21,8 @@ SAYS = '#!/bin/sh\nprintf "%s" "$0|$*" | tr "\\n" " " >> "$LOG"; echo >> "$LOG"\
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
-        yield Path(os.path.realpath(made))
+    with scratch.folder() as made:
+        yield made
 
 
 @pytest.fixture

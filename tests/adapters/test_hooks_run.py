@@ -1,16 +1,14 @@
 """What git's hooks ask and say: real commits and pushes, with a bus that holds what the test says."""
 
-import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import scratch
 from tests.adapters.hooked import Repo, SaysLeases, says_leases
 from tests.end_to_end.playground import BUS
-from tests.scratch import SCRATCH
 
 from interlock.adapters.territory.git_calls import GitFailed
 from interlock.adapters.territory.spans import Span
@@ -21,8 +19,8 @@ LINES = "".join(f"line {number}\n" for number in range(1, 61))
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as made:
-        yield Path(os.path.realpath(made))
+    with scratch.folder() as made:
+        yield made
 
 
 @pytest.fixture

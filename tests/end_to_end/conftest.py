@@ -1,14 +1,12 @@
 """Each test here has a bus of its own: a short folder, a port, and a check at the end that nothing of it is left."""
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import scratch
 from tests.end_to_end.playground import Bus, Follower, Repository, free_port
-from tests.scratch import SCRATCH
 
 
 class Home:
@@ -25,8 +23,8 @@ class Home:
 @contextlib.contextmanager
 def a_bus() -> Iterator[Bus]:
     """The command in its own folder; everything it started must be gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH, ignore_cleanup_errors=True) as folder:
-        bus = Bus(Path(os.path.realpath(folder)))
+    with scratch.folder(ignore_cleanup_errors=True) as folder:
+        bus = Bus(folder)
         try:
             yield bus
         finally:

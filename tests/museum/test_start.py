@@ -4,17 +4,16 @@ import json
 import os
 import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from tests import scratch
 from tests.adapters.peer import Peer, body
 from tests.end_to_end import conftest
 from tests.end_to_end.playground import BUS, WAIT_S, Bus, ends, together
-from tests.scratch import SCRATCH
 
 from interlock.adapters.cli import connection, tail
 from interlock.adapters.cli.app import Given
@@ -94,9 +93,8 @@ def test_without_free_descriptors_the_listener_closed_and_holders_were_forgotten
 # --- one that does not answer ----------------------------------------------------------------
 @pytest.fixture
 def short_home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ilk-", dir=SCRATCH) as folder:
-        os.chmod(folder, 0o700)
-        yield Path(folder)
+    with scratch.folder() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from interlock.protocol.messages import (
 )
 from interlock.protocol.task_answers import assigned, task_is
 from interlock.protocol.task_messages import Assigned, TaskIs
-from interlock.protocol.visible import unhidden
+from interlock.protocol.visible import beginning, unhidden
 from interlock.protocol.words import quote
 
 
@@ -158,4 +158,4 @@ def _log(log: str, tail: tuple[str, ...]) -> str:
 def one_line(text: str, characters_max: int = 80) -> str:
     """What another agent wrote, short, on one line, and with nothing that moves the cursor."""
     joined = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-    return joined if len(joined) <= characters_max else joined[: characters_max - 1] + "…"
+    return beginning(joined, characters_max)

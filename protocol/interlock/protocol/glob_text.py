@@ -14,7 +14,7 @@ from interlock.protocol.limits import (
     PATTERN_EXPANDED_CHARACTERS_MAX,
     PATTERN_WILDCARDS_MAX,
 )
-from interlock.protocol.visible import unhidden
+from interlock.protocol.visible import beginning, unhidden
 
 SHOWN = 60  # characters of a pattern that a sentence quotes
 ANYTHING = Segment(Word([STAR]))
@@ -28,8 +28,8 @@ class BadPattern(ValueError):
 
 
 def quoted(text: str) -> str:
-    """A pattern as a sentence shows it: nothing hidden, not endless."""
-    return f"'{unhidden(text if len(text) <= SHOWN else text[: SHOWN - 1] + '…')}'"
+    """A pattern as a sentence shows it: as `visible.quoted`, with its backslashes as they are."""
+    return f"'{unhidden(beginning(text, SHOWN))}'"
 
 
 def alternatives(text: str) -> list[str]:

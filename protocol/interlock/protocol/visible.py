@@ -23,13 +23,17 @@ def unhidden(text: str) -> str:
 
 def one_sentence(text: str) -> str:
     """A sentence that quotes what somebody else wrote: on one line, nothing hidden, not endless. Backslashes stay."""
-    shown = unhidden(text)
-    return shown if len(shown) <= SENTENCE_CHARACTERS else shown[: SENTENCE_CHARACTERS - 1] + "…"
+    return beginning(unhidden(text), SENTENCE_CHARACTERS)
+
+
+def beginning(text: str, most: int) -> str:
+    """The text, or so many characters that show that it goes on."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def quoted(text: str, most: int = QUOTED_CHARACTERS) -> str:
     """For a sentence that quotes what somebody said: between quotes, nothing hidden, the beginning of what is long."""
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    return repr(beginning(text, most))
 
 
 def why_of(sentence: str) -> str:

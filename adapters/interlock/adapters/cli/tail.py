@@ -156,5 +156,7 @@ def _claim(claim: dict[str, object]) -> str:
 def _short(value: object) -> str:
     import json
 
+    from interlock.protocol.visible import beginning
+
     text = value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 100 else text[:99] + "…"
+    return beginning(text, 100)
