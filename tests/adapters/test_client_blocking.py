@@ -1,18 +1,30 @@
 """The Python door for plain code: the same words, from threads, safe against Ctrl-C; and its types, for everybody."""
 
+import _weakrefset
+import contextlib
+import linecache
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
+import anyio
 import pytest
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import PYTHON, ROOT, WAIT_S, together
 from tests.end_to_end.playground import Bus as Command
+from tests.polling import until
 
+from interlock.adapters.client import blocking
 from interlock.client import BlockingBus, BlockingGrant, Lost, Queued, Refused
 
+LINES_MAX = 2000
+TraceFunction = Callable[[FrameType, str, Any], Any]
 INTERRUPTED = """
 import select, sys
 from interlock.client import BlockingBus
@@ -173,6 +185,156 @@ def test_an_error_in_the_block_is_raised_as_it_is(command: Command) -> None:
 
     with pytest.raises(ZeroDivisionError):
         block()
+
+
+class Interruption:
+    """Ctrl-C at the n-th line that this thread runs, in whatever file that line is.
+
+    Left out are `threading` and its set of threads, whose own locks do not survive it; `with` itself, `__enter__` and
+    `__exit__`, for no block is safe in their first and last moments; and `try:`, at which Python handles no signal.
+    """
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._frame)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        sys.settrace(None)
+        return kind is KeyboardInterrupt
+
+    def _frame(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        block = file == blocking.__file__ and name in ("__enter__", "__exit__")
+        outside = block or file in (threading.__file__, _weakrefset.__file__, __file__)
+        if event == "line" and not outside and linecache.getline(file, frame.f_lineno).strip() != "try:":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._line
+
+
+def interrupted_everywhere(prepare: Callable[[], AbstractContextManager[object]], after: Callable[[], None]) -> None:
+    """Enter and leave a block as often as it takes lines in this thread, interrupted at another line each time."""
+    for at in range(1, LINES_MAX):
+        block = prepare()
+        with contextlib.suppress(Refused), Interruption(at) as interruption, block:
+            pass
+        after()
+        if interruption.left > 0:
+            assert at > 50
+            return
+    raise AssertionError(f"it takes more than {LINES_MAX} lines")
+
+
+def test_a_hold_that_is_interrupted_at_any_line_leaves_nothing(bus: BlockingBus) -> None:
+    def after() -> None:
+        assert bus.me().tickets == ()
+
+    interrupted_everywhere(lambda: bus.hold("machine/any-line", timeout="20s"), after)
+    interrupted_everywhere(lambda: bus.hold_all("machine/any-line", "machine/any-other", timeout="20s"), after)
+
+
+def test_a_wait_that_is_interrupted_at_any_line_leaves_no_place(bus: BlockingBus, command: Command) -> None:
+    def after() -> None:
+        assert bus.me().tickets == ()
+
+    with BlockingBus(agent="line-rival", home=str(command.home)) as rival, rival.hold("machine/wait-line", time="20m"):
+        interrupted_everywhere(lambda: bus.hold("machine/wait-line", timeout="30ms"), after)
+
+
+def test_a_call_that_is_interrupted_at_any_line_is_over(bus: BlockingBus) -> None:
+    began, over, so_far = list[str](), list[str](), list[int]()
+
+    async def work() -> None:
+        began.append("")
+        try:
+            await anyio.sleep(0.01)
+        finally:
+            over.append("")
+
+    class Block(contextlib.AbstractContextManager[None]):
+        def __enter__(self) -> None:
+            try:
+                bus.call(work)
+            finally:
+                so_far.append(len(over))
+
+        def __exit__(self, *raised: object) -> None:
+            pass
+
+    def after() -> None:
+        bus.call(anyio.lowlevel.checkpoint)  # whatever was queued before it has had its turn
+        assert len(began) == len(over) == so_far.pop()
+
+    interrupted_everywhere(Block, after)
+    assert over
+
+
+def loops() -> set[threading.Thread]:
+    """The threads of all open buses."""
+    return {each for each in threading.enumerate() if each.name == "interlock"}
+
+
+def test_a_bus_whose_opening_is_interrupted_at_any_line_leaves_no_thread(command: Command) -> None:
+    def after() -> None:
+        until(lambda: loops() <= before)
+
+    before = loops()
+    interrupted_everywhere(lambda: BlockingBus(agent="any-line", home=str(command.home)), after)
+
+
+def test_a_bus_that_nobody_has_any_more_is_left(bus: BlockingBus, command: Command) -> None:
+    before = loops()
+    BlockingBus(agent="forgotten", home=str(command.home)).__enter__().hold("machine/forgotten").__enter__()
+    until(lambda: loops() <= before)
+    with bus.hold("machine/forgotten", timeout="20s") as grant:
+        assert not grant.shared
+
+
+def test_a_bus_that_is_closed_says_so(command: Command) -> None:
+    bus = BlockingBus(agent="closed", home=str(command.home))
+    with pytest.raises(RuntimeError, match="closed, or not open yet: use it as `with"):
+        bus.me()
+    with bus, pytest.raises(RuntimeError, match="opened once"):
+        bus.__enter__()
+    with pytest.raises(RuntimeError, match="closed, or not open yet: use it as `with"):
+        bus.me()
+    with pytest.raises(RuntimeError, match="opened once"):
+        bus.__enter__()
+
+
+def test_a_call_on_its_own_loop_is_an_error_and_not_a_wait_for_ever(bus: BlockingBus) -> None:
+    async def inside() -> None:
+        bus.me()
+
+    with pytest.raises(RuntimeError, match="would wait for itself"):
+        bus.call(inside)
+
+
+def test_closing_ends_the_calls_of_other_threads(command: Command) -> None:
+    said = list[str]()
+    with BlockingBus(agent="line-rival", home=str(command.home)) as rival, rival.hold("machine/closing", time="20m"):
+        closing = BlockingBus(agent="closes", home=str(command.home))
+
+        def wait() -> None:
+            try:
+                closing.hold("machine/closing").__enter__()
+            except RuntimeError as error:
+                said.append(str(error))
+
+        thread = threading.Thread(target=wait)
+        with closing:
+            thread.start()
+            until(lambda: closing.me().tickets)
+        thread.join()
+    assert "this bus is closed" in said[0]
 
 
 @pytest.mark.slow

@@ -111,6 +111,9 @@ def test_a_program_without_an_event_loop_has_it_too(command: Command) -> None:
     with BlockingBus(agent="cid", home=str(command.home)) as bus:
         with bus.hold_all(one, two) as grants:
             assert [grant.key for grant in grants] == [one, two]
+            for name in (one, two):
+                with bus.hold(name, timeout="20s") as inner:
+                    assert inner.shared
         assert [row["state"] for row in bus.status(one) + bus.status(two)] == ["free", "free"]
 
 

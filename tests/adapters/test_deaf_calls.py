@@ -1,7 +1,6 @@
 """A signal that comes in the very moment before a call that waits does not end that call: so no call waits for long."""
 
-import threading
-from typing import Any
+import contextlib
 
 import anyio
 import anyio.lowlevel
@@ -9,8 +8,7 @@ import pytest
 
 from interlock.adapters.cli.connection import DEAF_S, Connection
 from interlock.adapters.cli.options import Options
-from interlock.adapters.client import blocking
-from interlock.client import BlockingBus
+from interlock.adapters.client import loop_thread
 
 
 class Silent:
@@ -49,24 +47,23 @@ def test_its_own_limit_counts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_library_looks_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits: list[float | None] = []
+    looked = list[None]()
+    look = loop_thread.Gate.look
 
-    def wait(futures: Any, timeout: float | None = None) -> None:
-        limits.append(timeout)
-        threading.Event().wait(0.01)
+    def count(gate: loop_thread.Gate) -> None:
+        looked.append(None)
+        look(gate)
 
-    monkeypatch.setattr(blocking, "wait", wait)
-    bus = BlockingBus(agent="deaf")
-    with blocking._loop_in_a_thread() as portal:
-        bus._portal = portal
-        release = threading.Event()
+    async def work() -> int:
+        while len(looked) < 3:
+            await anyio.lowlevel.checkpoint()
+        return 7
 
-        async def work() -> int:
-            while not release.is_set():
-                await anyio.lowlevel.checkpoint()
-                if len(limits) > 2:
-                    release.set()
-            return 7
-
-        assert bus.call(work) == 7
-    assert set(limits) == {blocking.DEAF_S}
+    thread = loop_thread.LoopThread(contextlib.AsyncExitStack())
+    thread.open()
+    monkeypatch.setattr(loop_thread, "DEAF_S", 0.01)
+    monkeypatch.setattr(loop_thread.Gate, "look", count)
+    try:
+        assert thread.call(work) == 7
+    finally:
+        thread.close()

@@ -1,36 +1,31 @@
 """`BlockingBus`: `Bus` for plain code. The same words; the event loop runs in a thread of its own.
 
-A call that is interrupted (Ctrl-C) is cancelled, and waited for until it has cleaned up after itself.
+A call that is interrupted (Ctrl-C), wherever that happens, is withdrawn: what of it has begun is cancelled, and waited
+for until it has cleaned up after itself. What gives something back is done all the same.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import sys
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import CancelledError, Future, wait
-from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
-from anyio.from_thread import BlockingPortal
 
 from interlock.adapters.client.bus import Bus, Directory
 from interlock.adapters.client.durations import Duration, to_seconds
 from interlock.adapters.client.feeds import Message
 from interlock.adapters.client.grants import Grant
 from interlock.adapters.client.holds import Hold
-from interlock.adapters.client.several import HoldAll
+from interlock.adapters.client.loop_thread import CLOSED, LoopThread
+from interlock.adapters.client.several import SeveralHold
 from interlock.protocol import control, messages
 from interlock.protocol.messages import Queued, Sent
 
 Answer = TypeVar("Answer")
-DEAF_S = 1.0  # as the command has it
-CLEAN_UP_S = 15.0  # longer than what gives a hold back waits
+Made = TypeVar("Made")
 
 
 class BlockingLoss:
@@ -106,29 +101,49 @@ class BlockingGrant:
         self._bus.call(partial(self._grant.restart, timeout))
 
 
-class BlockingHold:
-    """A resource for the length of a block; `BlockingBus.hold` makes it."""
+class _Block:
+    """What a hold of one and a hold of several resources have in common."""
 
     def __init__(self, bus: BlockingBus, hold: Hold) -> None:
         self._bus = bus
         self._hold = hold
 
-    def __enter__(self) -> BlockingGrant:
+    def _enter(self, made: Callable[[Grant], Made]) -> Made:
         try:
-            grant = BlockingGrant(self._bus, self._bus.call(self._hold.enter))
+            grants = made(self._bus.call(self._hold.enter))
             self._hold.mark()
+            return grants
         except BaseException:  # interrupted at the very moment at which it became ours
-            self._bus.call(self._hold.leave)
+            self._bus.give_back(self._hold.leave)
             raise
-        return grant
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hold.unmark()
-        self._bus.call(self._hold.leave)
+        try:
+            self._hold.unmark()
+        finally:
+            self._bus.give_back(self._hold.leave)
         if kind is None:
             self._hold.raise_if_lost()
+
+
+class BlockingHold(_Block):
+    """A resource for the length of a block; `BlockingBus.hold` makes it."""
+
+    def __enter__(self) -> BlockingGrant:
+        return self._enter(partial(BlockingGrant, self._bus))
+
+
+class BlockingHoldAll(_Block):
+    """Several resources for the length of a block; `BlockingBus.hold_all` makes it."""
+
+    def __init__(self, bus: BlockingBus, hold: SeveralHold) -> None:
+        super().__init__(bus, hold)
+        self._several = hold
+
+    def __enter__(self) -> tuple[BlockingGrant, ...]:
+        return self._enter(lambda first: tuple(BlockingGrant(self._bus, each) for each in self._several.all))
 
 
 class BlockingBus:
@@ -141,8 +156,11 @@ class BlockingBus:
 
     def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False, token: str = "") -> None:
         self._bus = Bus(agent, home=home, takeover=takeover, token=token)
-        self._stack = contextlib.ExitStack()
-        self._portal: BlockingPortal | None = None
+        self._thread: LoopThread | None = None
+
+    def __del__(self) -> None:
+        if self._thread is not None:  # nobody closed it, and nobody can any more
+            self._thread.stop()
 
     @property
     def agent(self) -> str:
@@ -150,44 +168,33 @@ class BlockingBus:
         return self._bus.agent
 
     def __enter__(self) -> Self:
-        with contextlib.ExitStack() as stack:
-            self._portal = stack.enter_context(_loop_in_a_thread())
-            stack.enter_context(self._portal.wrap_async_context_manager(self._bus))
-            self._stack = stack.pop_all()
+        if self._thread is None:
+            self._thread = LoopThread(self._bus)
+        self._thread.open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """As Bus: give back what a `hold` left, leave, close. What the block raised goes on its way."""
-        self._stack.close()
+        if self._thread is not None:
+            self._thread.close()
 
     def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
         """Run one piece of async work to its end. For grants and holds, and whatever else knows a `Bus`.
 
-        An interrupted call is cancelled, and ended before the interruption goes on.
+        An interrupted call is cancelled, or never begins, and is over before the interruption goes on.
         """
-        if self._portal is None:
-            raise RuntimeError("use it as: with BlockingBus(…) as bus:")
-        ended = threading.Event()
+        if self._thread is None:
+            raise RuntimeError(CLOSED)
+        return self._thread.call(work)
 
-        async def run() -> Answer:
-            try:
-                return await work()
-            finally:
-                ended.set()
-
-        future = self._portal.start_task_soon(run)
+    def give_back(self, work: Callable[[], Awaitable[object]]) -> None:
+        """As `call`, but interrupted it is done all the same. Args: work: what may be done twice."""
         try:
-            while not future.done():  # a signal that comes in the very moment before a call that waits does not end it
-                wait((future,), DEAF_S)
-            return future.result()
-        except CancelledError:
-            raise
+            self.call(work)
         except BaseException:
-            if not future.done():
-                future.cancel()
-                ended.wait(CLEAN_UP_S)
+            self.call(work)
             raise
 
     # --- holding ------------------------------------------------------------------------------
@@ -205,22 +212,12 @@ class BlockingBus:
     def hold_all(
         self, *resources: str, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
         timeout: Duration | None = None, answer_polls: bool = True,
-    ) -> AbstractContextManager[tuple[BlockingGrant, ...]]:  # fmt: skip
+    ) -> BlockingHoldAll:  # fmt: skip
         """As Bus.hold_all."""
         hold = self._bus.hold_all(
             *resources, worktree=worktree, purpose=purpose, time=time, timeout=timeout, answer_polls=answer_polls
         )
-        return self._all_of(hold)
-
-    @contextmanager
-    def _all_of(self, hold: HoldAll) -> Iterator[tuple[BlockingGrant, ...]]:
-        grants = self.call(hold.__aenter__)
-        try:
-            yield tuple(BlockingGrant(self, grant) for grant in grants)
-        except BaseException as error:
-            self.call(partial(hold.__aexit__, type(error), error, error.__traceback__))
-            raise
-        self.call(partial(hold.__aexit__, None, None, None))
+        return BlockingHoldAll(self, hold.several)
 
     def request(
         self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
@@ -302,43 +299,6 @@ class BlockingBus:
 
 
 async def _within(wait: Callable[[], Awaitable[str]], timeout_s: float | None) -> str:
-    import anyio
-
     with anyio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
         return await wait()
     return ""
-
-
-@contextlib.contextmanager
-def _loop_in_a_thread() -> Iterator[BlockingPortal]:
-    """An event loop, and the way into it.
-
-    The thread is a daemon, which anyio's own is not: a bus that nobody closed (in a notebook, say) would keep the
-    interpreter from ending, and what it holds from being given back.
-    """
-    ready: Future[BlockingPortal] = Future()
-
-    async def serve() -> None:
-        async with BlockingPortal() as portal:
-            ready.set_result(portal)
-            await portal.sleep_until_stopped()
-
-    def run() -> None:
-        try:
-            anyio.run(serve, backend="asyncio")
-        except BaseException as error:
-            if ready.done():
-                raise
-            ready.set_exception(error)
-
-    thread = threading.Thread(target=run, name="interlock", daemon=True)
-    thread.start()
-    portal = ready.result()
-    failed = True
-    try:
-        yield portal
-        failed = False
-    finally:
-        if not sys.is_finalizing():  # then the thread stands still already, and would never answer
-            portal.call(portal.stop, failed)
-            thread.join()

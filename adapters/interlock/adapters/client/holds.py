@@ -75,7 +75,7 @@ class Hold:
         self._grant: Grant | None = None
         self._is_used = False
         self._owes = False
-        self._was_lost = False
+        self._lost: Grant | None = None  # before it was given back
         self._over = anyio.Event()
         self._behind: Hold | None = None  # another task's hold of the same resource under another name
         self._stirred = anyio.Event()  # it is over, or stands behind another one
@@ -227,13 +227,17 @@ class Hold:
 
     def raise_if_lost(self) -> None:
         """Say, at the end of a block, that it went on without its hold."""
-        if self._grant is not None and self._was_lost:
-            self._grant.raise_if_lost()
+        if self._lost is not None:
+            self._lost.raise_if_lost()
+
+    def lost_one(self) -> Grant | None:
+        """Its grant, if that is lost."""
+        return self._grant if self._grant is not None and self._grant.lost.is_set() else None
 
     async def leave(self) -> None:
         """Give it back, whoever cancels meanwhile; waits a bounded time where the bus is away."""
         self._scope = None
-        self._was_lost = self._grant is not None and self._grant.lost.is_set()  # what follows is our own doing
+        self._lost = self.lost_one()  # what follows is our own doing
         await self._holdings.debts.settle(*self.abandon())
 
     def abandon(self) -> list[anyio.Event]:
@@ -250,7 +254,7 @@ class Hold:
 
     def mark(self) -> None:
         """From now on what this task begins is inside of it."""
-        _inside.set((*_inside.get(), self))
+        _inside.set((*(each for each in _inside.get() if not each._over.is_set()), self))
 
     def unmark(self) -> None:
         """Not any more."""

@@ -30,6 +30,10 @@ class SeveralHold(Hold):
         self.all = [holdings.granted(one, shared=shared, answer_polls=answer_polls) for one in each]
         return self.all[0]
 
+    def lost_one(self) -> Grant | None:
+        """The first of them that is lost."""
+        return next((grant for grant in self.all if grant.lost.is_set()), None)
+
     def abandon(self) -> list[anyio.Event]:
         """As of Hold: each that is still ours is given back by a debt."""
         if not self.all or self._owes:
@@ -54,27 +58,26 @@ class HoldAll:
     """One use of several resources; see `Bus.hold_all`, which makes it."""
 
     def __init__(self, hold: SeveralHold, *, cancel_on_lost: bool) -> None:
-        self._hold = hold
+        self.several = hold
         self._cancel_on_lost = cancel_on_lost
         self._scope: anyio.CancelScope | None = None
 
     async def __aenter__(self) -> tuple[Grant, ...]:
-        await self._hold.enter()
-        self._hold.mark()
+        await self.several.enter()
+        self.several.mark()
         if self._cancel_on_lost:
             self._scope = anyio.CancelScope()
             self._scope.__enter__()
-            for grant in self._hold.all:
+            for grant in self.several.all:
                 grant.lost.then(self._scope.cancel)
-        return tuple(self._hold.all)
+        return tuple(self.several.all)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._hold.unmark()
-        lost = next((grant for grant in self._hold.all if grant.lost.is_set()), None)
+        self.several.unmark()
         stopped = bool(self._scope.__exit__(kind, error, trace)) if self._scope is not None else False
-        await self._hold.leave()
-        if lost is not None and (kind is None or stopped):
-            lost.raise_if_lost()
+        await self.several.leave()
+        if kind is None or stopped:
+            self.several.raise_if_lost()
         return stopped

@@ -1,0 +1,212 @@
+"""An event loop in a thread of its own, and calls into it from threads that may be interrupted (Ctrl-C) at any moment.
+
+An interrupted thread may keep a lock that it had just taken, such as that of a `concurrent.futures.Future` or of a
+`threading.Event`; a loop that needs the same lock then stands still for ever. So here no lock is needed by both sides:
+the loop takes what it is given from its own queue, and says that it is done by a lock which nobody else opens.
+"""
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+Answer = TypeVar("Answer")
+DEAF_S = 1.0  # a signal that comes in the very moment before a call that waits does not end it: it waits anew so often
+CLEAN_UP_S = 15.0  # longer than what gives a hold back waits
+CLOSED = "this bus is closed, or not open yet: use it as `with BlockingBus(…) as bus:`"
+
+
+class LoopThread:
+    """An async context manager that is entered, lives and is left on an event loop in a thread of its own.
+
+    The thread is a daemon: a bus that nobody closed (in a notebook, say) would keep the interpreter from ending, and
+    what it holds from being given back.
+    """
+
+    def __init__(self, manager: AbstractAsyncContextManager[object]) -> None:
+        self._manager = manager
+        self._thread = threading.Thread(target=self._run, name="interlock", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leave: anyio.CancelScope | None = None  # cancelled to make it leave
+        self._tasks: TaskGroup | None = None
+        self._is_used = False
+        self._stopped = False
+        self._entered = Gate()
+        self._ended = Gate()
+        self._error: BaseException | None = None
+
+    def open(self) -> None:
+        """Enter it, once. Raises: what entering it raises."""
+        if self._is_used:
+            raise RuntimeError("it is opened once: make another one")
+        self._is_used = True
+        try:
+            self._thread.start()
+            self._entered.wait()
+            self._raise()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Cancel the calls, and leave it: it takes as long as that takes. Raises: what leaving it raises."""
+        try:
+            self._close()
+        except BaseException:  # a first Ctrl-C cuts nothing short
+            self._close()
+            raise
+        self._raise()
+
+    def stop(self) -> None:
+        """As `close`, without waiting for it."""
+        self._stopped = True
+        self._soon(self._cancel)
+
+    def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Run one piece of async work to its end. Interrupted, it is cancelled, or never begins, and is over.
+
+        Raises: what the work raises. RuntimeError: it is not open.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("called on its own event loop, which would wait for itself: use Bus there")
+        call = _Call(work)
+        try:
+            if self._soon(self._begin, call):
+                self._until_over(call, math.inf)
+        except BaseException:
+            if self._soon(call.withdraw):
+                self._until_over(call, CLEAN_UP_S)
+            raise
+        return call.result()
+
+    # --- in the threads that call --------------------------------------------------------------
+    def _soon(self, what: Callable[..., object], *arguments: object) -> bool:
+        """Have the loop run this after all that it was given before; False where it does not run."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # closed
+                self._loop.call_soon_threadsafe(what, *arguments)
+                return True
+        return False
+
+    def _until_over(self, call: "_Call[Answer]", within_s: float) -> None:
+        end = time.monotonic() + within_s
+        while not (call.over.is_open or self._ended.is_open) and time.monotonic() < end:
+            call.over.look()
+
+    def _close(self) -> None:
+        self.stop()
+        if self._thread.ident is not None:  # else it never started, or ends by itself
+            self._ended.wait()
+            self._thread.join()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    # --- on the loop ---------------------------------------------------------------------------
+    def _run(self) -> None:
+        try:
+            anyio.run(self._serve, backend="asyncio")
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._entered.open()
+            self._ended.open()
+
+    async def _serve(self) -> None:
+        with anyio.CancelScope() as scope:
+            self._leave = scope
+            self._loop = asyncio.get_running_loop()
+            if self._stopped:
+                return
+            async with self._manager:
+                try:
+                    async with anyio.create_task_group() as tasks:
+                        self._tasks, self._leave = tasks, tasks.cancel_scope  # what leaves it is not cut short
+                        self._entered.open()
+                        await anyio.sleep_forever()
+                finally:
+                    self._tasks = None
+
+    def _cancel(self) -> None:
+        if self._leave is not None:
+            self._leave.cancel()
+
+    def _begin(self, call: "_Call[Answer]") -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(call.run)
+        else:
+            call.over.open()
+
+
+class Gate:
+    """Shut until it is opened, for good. Whoever waits may be interrupted, and keeps nothing that the opener needs."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        """By one thread."""
+        if not self.is_open:
+            self.is_open = True
+            self._lock.release()
+
+    def wait(self) -> None:
+        """Return when it is open."""
+        while not self.is_open:
+            self.look()
+
+    def look(self) -> None:
+        """Return when it is open, or a second has passed."""
+        if self._lock.acquire(timeout=DEAF_S):
+            self._lock.release()  # for the next who waits; interrupted here, that one sees within a second
+
+
+class _Call(Generic[Answer]):
+    """One piece of async work; what came of it can be read when it is over."""
+
+    def __init__(self, work: Callable[[], Awaitable[Answer]]) -> None:
+        self._work = work
+        self._scope: anyio.CancelScope | None = None
+        self._answers: list[Answer] = []
+        self._error: BaseException | None = None
+        self.over = Gate()
+
+    async def run(self) -> None:
+        """Do it, unless it was withdrawn before it began."""
+        if self.over.is_open:
+            return
+        try:
+            with anyio.CancelScope() as self._scope:
+                self._answers.append(await self._work())
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.over.open()
+
+    def withdraw(self) -> None:
+        """Cancel it where it has begun, and else see to it that it never does. On the loop."""
+        if self._scope is not None:
+            self._scope.cancel()
+        else:
+            self.over.open()
+
+    def result(self) -> Answer:
+        """What it returned. Raises: what it raised; RuntimeError: it did not come to an end, for the loop had."""
+        if self._error is not None:
+            raise self._error
+        if not self._answers:
+            raise RuntimeError(CLOSED)
+        return self._answers[0]
