@@ -12,9 +12,10 @@ import anyio
 import pytest
 from msgspec.structs import replace
 from tests.adapters.launching import known
-from tests.polling import WAIT_S
+from tests.polling import WAIT_S, until
 
 from interlock.adapters import process_table
+from interlock.adapters.keeper.tree import words_of
 from interlock.adapters.process import (
     Fact,
     ancestors,
@@ -288,6 +289,36 @@ def test_a_session_leader_counts_only_with_a_terminal() -> None:
         leader.wait()
         os.close(master)
         os.close(terminal)
+
+
+AGAIN = """
+import os, sys
+left = int(sys.argv[1])
+if left:
+    os.execv(sys.executable, [sys.executable, "-SsE", sys.argv[0], str(left - 1)])
+os.execvp("sleep", ["sleep", "60"])
+"""
+
+
+@linux_only
+def test_a_process_that_executes_a_program_keeps_its_mark_and_its_command(tmp_path: Path) -> None:
+    script = tmp_path / "again.py"
+    script.write_text(AGAIN)
+    environment = {"PATH": os.environ["PATH"], "BUS_LAUNCH": "again-1"}
+    with child(sys.executable, "-SsE", str(script), "60", env=environment) as process:
+        while (command := process_table.command(process.pid)) != ("sleep", "60"):
+            assert command
+            assert words_of(process.pid) != [""]
+            assert process_table.launches(process.pid) == ["again-1"]
+
+
+@linux_only
+def test_an_environment_that_is_empty_is_no_execve() -> None:
+    with child("env", "-i", "sleep", "60") as process:
+        until(lambda: process_table.command(process.pid) == ("sleep", "60"))
+        assert process_table.launches(process.pid) == []
+        assert process_table._is_empty(process.pid, "environ")
+        assert not process_table._is_empty(process.pid, "cmdline")
 
 
 def test_the_mark_is_found_as_a_part_of_the_path_only() -> None:

@@ -13,7 +13,6 @@ from interlock.adapters import process_table
 from interlock.adapters.process import probe
 from interlock.protocol.identity import Identity, Presence
 
-ENVIRON_BYTES_MAX = 6 * 1024 * 1024  # what the kernel lets one be
 RUN = re.compile(r"run-\d+-[0-9a-f]{6,12}")  # a launch of bus run; a server's has the name of its resource
 
 
@@ -80,12 +79,7 @@ class Processes:
         """The innermost launch of `bus run` that it carries the mark of, where that is of this bus."""
         if sys.platform != "linux":
             return next((each for each in reversed(process_table.launches(pid)) if RUN.fullmatch(each)), "")
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                words = file.read(ENVIRON_BYTES_MAX).split(b"\0")
-        except OSError:
-            return ""
-        values = dict(word.partition(b"=")[::2] for word in words)
+        values = process_table.environment(pid)
         if b"BUS_LAUNCH" not in values or os.fsdecode(values.get(b"BUS_HOME", b"")) != home:
             return ""
         path = values[b"BUS_LAUNCH"].decode("utf-8", "replace").split(":")

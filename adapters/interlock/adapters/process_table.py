@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NAMED_MAX = 120  # characters of a program's name
+ENVIRON_BYTES_MAX = 6 * 1024 * 1024  # what the kernel lets one be
+EXECVE_S = 1.0  # it takes far less; what takes longer is taken for what it shows
+EXECVE_PAUSE_S = 0.001
+PLACES = {"cmdline": slice(45, 47), "environ": slice(47, 49)}  # where in a process's memory, among the fields of stat
 ARGUMENTS_MAX = 64 * 1024  # bytes of a command line that are read: names stand at its beginning
 
 
@@ -136,8 +140,7 @@ def command(pid: int) -> tuple[str, ...]:
         except _psutil().Error:
             return ()
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            raw = file.read(ARGUMENTS_MAX)
+        raw = _read(pid, "cmdline", ARGUMENTS_MAX)
     except PermissionError:
         return ()
     return tuple(part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
@@ -170,14 +173,35 @@ def launches(pid: int) -> list[str]:
             return str(_psutil().Process(pid).environ().get("BUS_LAUNCH", "")).split(":")
         except (_psutil().Error, OSError):
             return []
+    mark = environment(pid).get(b"BUS_LAUNCH")
+    return [] if mark is None else mark.decode("utf-8", "replace").split(":")
+
+
+def environment(pid: int) -> dict[bytes, bytes]:
+    """What a process was started with, on Linux; empty where it cannot be read."""
     try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
+        raw = _read(pid, "environ", ENVIRON_BYTES_MAX)
     except OSError:
-        return []
-    for entry in raw.split(b"\0"):
-        if entry.startswith(b"BUS_LAUNCH="):
-            return entry.partition(b"=")[2].decode("utf-8", "replace").split(":")
-    return []
+        return {}
+    return dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
+
+
+def _read(pid: int, what: str, most: int) -> bytes:
+    """What /proc shows of a process's memory: nothing, for a moment, in the midst of `execve`; so it looks again."""
+    end = time.monotonic() + EXECVE_S
+    while True:
+        with open(f"/proc/{pid}/{what}", "rb") as file:
+            raw = file.read(most)
+        if raw or _is_empty(pid, what) or time.monotonic() > end:
+            return raw
+        time.sleep(EXECVE_PAUSE_S)
+
+
+def _is_empty(pid: int, what: str) -> bool:
+    """Whether that is empty indeed: it has no memory at all, or its memory says that nothing stands there."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # from field 3 on
+    begins, ends = map(int, fields[PLACES[what]])
+    return fields[20] == b"0" or begins == ends != 0
 
 
 def open_files(pid: int) -> set[str]:
