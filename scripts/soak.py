@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.end_to_end.playground import free_port
-from tests.soak.comparing import CLIENTS, table
+from tests.soak.comparing import table
 from tests.soak.soak import Soak
 
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="scripts/soak", description="Minutes of mixed load with faults on a real bus."
     )
     parser.add_argument("minutes", nargs="?", type=float, default=30.0, help="of load (30)")
-    parser.add_argument("--clients", type=int, default=CLIENTS, help=f"how many at once ({CLIENTS})")
+    parser.add_argument("--clients", type=int, default=16, help="how many at once (16)")
     parser.add_argument("--seed", type=int, help="of the choices; a new one where none is given")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     given = parser.parse_args(arguments)

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Self
 
 import anyio
+import anyio.lowlevel
 import pytest
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import PYTHON, ROOT, WAIT_S, together
@@ -255,7 +256,8 @@ def test_a_call_that_is_interrupted_at_any_line_is_over(bus: BlockingBus) -> Non
     async def work() -> None:
         began.append("")
         try:
-            await anyio.sleep(0.01)
+            for _ in range(200):
+                await anyio.lowlevel.checkpoint()
         finally:
             over.append("")
 

@@ -16,7 +16,6 @@ from tests.coordinator import bus as coordinator
 from tests.end_to_end.playground import Bus
 
 from interlock.adapters.stream_session import Doorkeeper
-from interlock.coordinator.watching import watch_wrapper
 from interlock.protocol.resource_ticket import Ticket
 
 
@@ -388,7 +387,7 @@ def test_connections_leave_room_for_what_must_go_on(
         ticket = Ticket(
             f"r{number}", "x", 1, number, "-", "", "r", 0, run=True, process=coordinator.process(number + 1)
         )
-        watch_wrapper(at_work.supervisor, "machine/r", ticket)
+        at_work.supervisor.watching.ticket("machine/r", ticket)
     for _ in range(room):
         assert keeper.has_room()
         at_work.client("x")

@@ -79,11 +79,17 @@ class FakeEffects:
     def adopt(self, key: str, unit: str, server: Server) -> None:
         self.adopted.append(server)
 
-    def watch(self, identity: Identity, then: Callable[[], None]) -> None:
+    def watch(self, identity: Identity, then: Callable[[], None]) -> Callable[[], None]:
         if identity in self.gone:
             then()
-        else:
-            self._watched.setdefault(identity, []).append(then)
+            return lambda: None
+        watched = self._watched.setdefault(identity, [])
+        watched.append(then)
+        return lambda: watched.remove(then)
+
+    def watched(self, identity: Identity) -> int:
+        """How many want to hear of its end."""
+        return len(self._watched.get(identity, ()))
 
     def end(self, identity: Identity) -> None:
         self.gone.add(identity)

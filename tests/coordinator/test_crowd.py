@@ -151,13 +151,40 @@ async def test_a_program_that_asks_again_and_again_is_watched_once(bus: Bus) -> 
             assert (await tool.ask(attended))["type"] == "GRANTED"
             await tool.ask(f"RELEASE {KEY}")
         await tool.ask(attended)
-        assert len(bus.effects._watched[mine]) == 1
+        assert bus.effects.watched(mine) == 1
         seq = bus.supervisor.world.seq
         bus.effects.end(mine)
         await settled()
         assert bus.supervisor.world.resource(KEY).is_idle()
         assert bus.supervisor.world.seq == seq + 1, "its last hold has ended, and nothing else was said"
-        assert not bus.supervisor.attended
+        assert not bus.supervisor.watching.watched()
+
+
+async def test_a_process_is_let_go_once_nothing_lives_by_it(bus: Bus) -> None:
+    """What had a hold once was watched, and kept a descriptor open, for as long as it lived."""
+    mine, bound = process(), process()
+    attended = {"type": "REQUEST", "resource": KEY, "worktree": "-", "attended": True}
+    async with bus.running():
+        tool, other = bus.client("a", FakeCaller(chain=[mine])), bus.client("b", FakeCaller(bound))
+        await other.ask({"type": "JOIN", "agent": "b"}, to="supervisor")
+        await tool.ask(attended)
+        await tool.ask(attended | {"resource": "machine/other"})
+        for resource, watched in ((KEY, 1), ("machine/other", 0)):
+            bus.supervisor.let_go()
+            assert bus.effects.watched(mine) == 1
+            await tool.ask(f"RELEASE {resource}")
+            bus.supervisor.let_go()
+            assert bus.effects.watched(mine) == watched
+        assert bus.effects.watched(bound) == 1
+        await other.ask({"type": "LEAVE"}, to="supervisor")
+        bus.supervisor.let_go()
+        assert bus.supervisor.watched() == bus.effects.watched(bound) == 0
+        # when: it comes again
+        await tool.ask(attended)
+        assert bus.effects.watched(mine) == 1
+        bus.effects.end(mine)
+        await settled()
+        assert bus.supervisor.world.resource(KEY).is_idle()
 
 
 async def test_a_session_that_ends_is_forgotten_with_the_runs_that_waited_on_it(bus: Bus) -> None:

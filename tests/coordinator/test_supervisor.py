@@ -46,7 +46,7 @@ async def test_one_consequence_that_fails_takes_no_other_with_it(monkeypatch: py
     """A process cannot be watched, a session cannot be written to: who asked has its answer, and so has who waited."""
 
     class Failing(FakeEffects):
-        def watch(self, identity: Identity, then: Callable[[], None]) -> None:
+        def watch(self, identity: Identity, then: Callable[[], None]) -> Callable[[], None]:
             raise OSError(errno.EMFILE, "Too many open files")
 
     bus = Bus(effects=Failing())

@@ -85,6 +85,18 @@ async def test_a_snapshot_keeps_leases_and_finds_them_again() -> None:
         assert lease.agent == "ann"
 
 
+async def test_a_process_is_let_go_once_no_lease_lives_by_it() -> None:
+    async with new_bus().running() as bus:
+        wrapper = process()
+        ann = bus.client("ann", FakeCaller(chain=[wrapper]))
+        lease = await ann.ask(ask("a", run=True))
+        bus.supervisor.let_go()
+        assert bus.effects.watched(wrapper) == 1
+        await ann.ask({"type": "RETURN", "lease": lease["lease"]})
+        bus.supervisor.let_go()
+        assert bus.effects.watched(wrapper) == 0
+
+
 async def test_an_agent_that_has_lost_its_memory_is_told_of_its_leases() -> None:
     async with new_bus().running() as bus:
         ann = bus.client("ann")

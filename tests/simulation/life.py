@@ -10,6 +10,7 @@ from tests.simulation.beside import StateFolder
 from tests.simulation.clients import Agent, Wire
 from tests.simulation.steps import Steps
 
+from interlock.adapters.housekeeping import keep_few_watches
 from interlock.adapters.stream_session import Doorkeeper, StreamSession
 from interlock.coordinator.config import Config
 from interlock.coordinator.desk import Desk
@@ -22,6 +23,8 @@ from interlock.protocol.envelope import Envelope
 
 if TYPE_CHECKING:
     from tests.simulation.story import Story
+
+LET_GO_EVERY_S = 5.0  # more often than in earnest
 
 
 class Paper:
@@ -153,3 +156,8 @@ class Life:
         self._router = Router(supervisor, desk)
         self._door = Doorkeeper(supervisor, self._router, desk, lambda session: None)
         self.supervisor = supervisor
+        tasks.start_soon(keep_few_watches, self._let_go, LET_GO_EVERY_S)
+
+    def _let_go(self) -> None:
+        if not self._dead:
+            self.supervisor.let_go()

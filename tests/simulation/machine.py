@@ -75,11 +75,12 @@ class Machine:
             for then in self.watched.pop(process, []):
                 asyncio.get_running_loop().call_later(self.chance.uniform(0, 0.05), then)
 
-    def watch(self, process: Identity, then: Callable[[], None]) -> None:
+    def watch(self, process: Identity, then: Callable[[], None]) -> Callable[[], None]:
         if process in self.alive:
-            self.watched.setdefault(process, []).append(then)
-        else:
-            asyncio.get_running_loop().call_later(self.chance.uniform(0, 0.05), then)
+            watched = self.watched.setdefault(process, [])
+            watched.append(then)
+            return lambda: watched.remove(then)
+        return asyncio.get_running_loop().call_later(self.chance.uniform(0, 0.05), then).cancel
 
     # --- trees ------------------------------------------------------------------------------
     def keep(self, launch: str, of: str, key: str, unit: str, worktree: str = "-", fence: int = 0) -> Tree:

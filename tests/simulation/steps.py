@@ -89,8 +89,8 @@ class Steps:
             self._adopted.add(server.launch)
             self._tasks.start_soon(self._watch, key, unit, server.launch)
 
-    def watch(self, identity: Identity, then: Callable[[], None]) -> None:
-        self._machine.watch(identity, lambda: None if self.dead else then())
+    def watch(self, identity: Identity, then: Callable[[], None]) -> Callable[[], None]:
+        return self._machine.watch(identity, lambda: None if self.dead else then())
 
     def probe(self, identity: Identity) -> Presence:
         return Presence.ALIVE if identity in self._machine.alive else Presence.GONE

@@ -13,7 +13,9 @@ from interlock.coordinator.attendance import Attendance
 from interlock.coordinator.governing import Governing
 from interlock.coordinator.journal import Journal
 from interlock.coordinator.states import Found
+from interlock.coordinator.watching import Watching
 from interlock.protocol import gate, resource_handover
+from interlock.protocol.agents import Agents
 from interlock.protocol.definition import Definition
 from interlock.protocol.outcome import Deadline
 from interlock.protocol.resource_events import Defined
@@ -113,6 +115,14 @@ def is_told_too_late_that_somebody_left(patch: pytest.MonkeyPatch) -> None:
 
 def watches_nobody_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attendance, "begin", lambda self: None)  # only whoever joins in this life
+
+
+def lets_go_of_processes_that_agents_are_bound_to(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Agents, "of_process", lambda self, process: [])
+
+
+def lets_go_of_processes_that_holds_live_by(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watching, "_lives", lambda self, process, address, agent: False)
 
 
 def takes_a_cut_session_for_gone_too_soon(patch: pytest.MonkeyPatch) -> None:
@@ -230,6 +240,8 @@ def watches_no_command_after_a_restart(patch: pytest.MonkeyPatch) -> None:
         (replays_without_withdrawing, "restart is replay"),
         (is_told_too_late_that_somebody_left, "who is gone still stands there"),
         (watches_nobody_after_a_restart, "a dead process is not noticed"),
+        (lets_go_of_processes_that_agents_are_bound_to, "a dead process is not noticed"),
+        (lets_go_of_processes_that_holds_live_by, "a bus run that is gone still stands there"),
         (takes_a_cut_session_for_gone_too_soon, "a session counts as gone only once it was away for long"),
         (forgets_its_timers_in_a_restart, "a deadline is forgotten"),
         (keeps_a_deadline_over_a_sleep, "had its whole time, awake|a session counts as gone only"),

@@ -24,8 +24,6 @@ class Kept(NamedTuple):
 
 NOTHING = Kept(0, 0, "")
 ENOUGH = float("inf")
-CLIENTS = 16  # that live at once
-WATCHED = "a living process on which a hold once hung is watched until it ends: one a client"
 BY_DESIGN: Mapping[str, Kept] = {
     "memory MB": Kept(24, 0, "message ids, read messages and idle resources are remembered"),
     "database MB": Kept(16, 0, "records are kept for `keep` and behind a snapshot; SQLite reuses its pages"),
@@ -45,10 +43,6 @@ BY_DESIGN: Mapping[str, Kept] = {
         64, 0, "who lives and has nothing any more is struck off when looked up, or gone"
     ),
     "bus: resources": Kept(0, RESOURCES_LIVE_MAX, "an idle one is remembered until there are 65,536"),
-    # Nothing need hang on it any more; after a restart only those are watched on whom something does.
-    "bus: processes watched": Kept(CLIENTS, 0, WATCHED),
-    "bus: tasks": Kept(CLIENTS, 0, WATCHED),
-    "descriptors: pidfd": Kept(CLIENTS, 0, WATCHED),
     "bus: deadlines": Kept(0, 256 + 64, "those armed anew go once they are more than 256"),
 }
 

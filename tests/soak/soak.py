@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.races.processes import bus, call, fork, tracebacks
 from tests.races.race import CALL_S, Outcome, Race
-from tests.soak.comparing import CLIENTS, Row, compare
+from tests.soak.comparing import Row, compare
 from tests.soak.sampler import Sample, files_of, sample
 
 from interlock.adapters.state_files import IDLE_KEPT_S
@@ -55,7 +55,7 @@ class Soak(Race):
     mix = MIX
     trouble_s = (0.5, 2.5)
 
-    def __init__(self, folder: Path, minutes: float, seed: int, port: int, clients: int = CLIENTS) -> None:
+    def __init__(self, folder: Path, minutes: float, seed: int, port: int, clients: int = 16) -> None:
         super().__init__(folder, clients, 0, seed)
         (self._home / "bus.toml").write_text(CONFIG.format(port=port))
         for name in ("w1", "w2"):

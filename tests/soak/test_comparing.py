@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.shared_bus import shared_bus
 from tests.end_to_end.playground import WAIT_S, Bus
 from tests.polling import pause
-from tests.soak.comparing import BY_DESIGN, CLIENTS, compare, table
+from tests.soak.comparing import BY_DESIGN, compare, table
 from tests.soak.sampler import Sample, sample
 
 SESSIONS, SOCKETS = "bus: sessions", "descriptors: socket"
@@ -22,9 +22,7 @@ SESSIONS, SOCKETS = "bus: sessions", "descriptors: socket"
         (SESSIONS, 3, 3, True),
         (SESSIONS, 3, 2, True),
         (SESSIONS, 3, 4, False),
-        ("descriptors: eventfd", 0, 1, False),
-        ("descriptors: pidfd", 1, 1 + CLIENTS, True),
-        ("descriptors: pidfd", 1, 2 + CLIENTS, False),
+        ("descriptors: pidfd", 0, 1, False),
         ("files: inboxes/…/tmp", 0, 1, False),
         ("a row that only the end has", 0, 1, False),
         ("memory MB", 40, 60, True),

@@ -45,8 +45,8 @@ class LocalEffects:
     def adopt(self, key: str, unit: str, server: Server) -> None:
         self._servers.adopt(key, unit, server)
 
-    def watch(self, identity: Identity, then: Callable[[], None]) -> None:
-        self._watcher.watch(identity, then)
+    def watch(self, identity: Identity, then: Callable[[], None]) -> Callable[[], None]:
+        return self._watcher.watch(identity, then)
 
     def probe(self, identity: Identity) -> Presence:
         return probe(identity)

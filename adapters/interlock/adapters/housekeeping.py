@@ -1,4 +1,8 @@
-"""Housekeeping: what launches that are long over have left in a home. Done at a supervisor's start, and daily."""
+"""Housekeeping, for a supervisor that runs for months.
+
+What launches that are long over have left in a home goes at a start, and daily; what nothing lives by any more is
+watched for a minute longer at most.
+"""
 
 import contextlib
 import os
@@ -15,13 +19,14 @@ from interlock.adapters.terminals import sweep_windows
 
 log = structlog.get_logger("housekeeping")
 EVERY_S = 24 * 3_600.0
+LET_GO_EVERY_S = 60.0
 RESULTS_KEPT_MS = 24 * 3_600_000  # a result that no state refers to any more is evidence for a day
 
 
 async def keep_house(
     home: Home, launches: Callable[[], Iterable[str]], keep_ms: Callable[[], int], every_s: float = EVERY_S
 ) -> None:
-    """Sweep again and again, in a thread, for a supervisor that runs for months. Never returns.
+    """Sweep again and again, in a thread. Never returns.
 
     Args: launches, keep_ms: as `sweep` has them, asked each time.
     """
@@ -32,6 +37,13 @@ async def keep_house(
             log.info("swept", removed=removed)
         except OSError as error:  # a home that is gone, or full, is somebody else's to notice
             log.warning("not_swept", why=str(error))
+
+
+async def keep_few_watches(let_go: Callable[[], None], every_s: float = LET_GO_EVERY_S) -> None:
+    """Let go of processes again and again: each that is watched costs a descriptor. Never returns."""
+    while True:
+        await anyio.sleep(every_s)
+        let_go()
 
 
 def sweep(home: Home, launches: Iterable[str], keep_ms: int) -> int:

@@ -25,7 +25,7 @@ from interlock.adapters.effects import LocalEffects
 from interlock.adapters.flock import HomeLock, holder, living_holder
 from interlock.adapters.home_config import read_config
 from interlock.adapters.home_watch import HomeWatch
-from interlock.adapters.housekeeping import keep_house, sweep, sweep_parts
+from interlock.adapters.housekeeping import keep_few_watches, keep_house, sweep, sweep_parts
 from interlock.adapters.logs import configure_logs
 from interlock.adapters.paths import BadHome, Home
 from interlock.adapters.post_office import PostOffice
@@ -184,6 +184,7 @@ class Service:
                     swept = sweep(self._home, journal.world.launches(), config.keep)
                     launches, keep = journal.world.launches, lambda: supervisor.config.keep
                     tasks.start_soon(keep_house, self._home, launches, keep)
+                    tasks.start_soon(keep_few_watches, supervisor.let_go)
                     log.info("ready", pid=me.pid, home=str(self._home.root), swept=swept)
                     self._ready()
                     watch.start()

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from interlock.coordinator.watches import Watches
 from interlock.coordinator.world import REGISTRY
 from interlock.protocol.codes import Code
 from interlock.protocol.identity import Identity
@@ -26,7 +27,7 @@ class Attendance:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._watched: set[Identity] = set()  # processes that agents are bound to
+        self._watches = Watches(lambda: supervisor.effects)  # of processes that agents are bound to
         self._sessions: dict[str, set[Session]] = {}  # agent → connections of programs that are it
         self._joining: set[Session] = set()  # they are answered first, whatever comes of it
 
@@ -39,19 +40,22 @@ class Attendance:
 
     def watch(self, process: Identity) -> None:
         """One watch a process, however many agents are bound to it."""
-        if process in self._watched:
-            return
-        self._watched.add(process)
 
         def gone() -> None:
-            self._watched.discard(process)
             self._supervisor.tell(REGISTRY, ProcessGone(process))
 
-        self._supervisor.effects.watch(process, gone)
+        self._watches.watch(process, gone)
 
     def watched(self) -> int:
         """How many processes are watched, because agents are bound to them."""
-        return len(self._watched)
+        return len(self._watches)
+
+    def let_go(self) -> None:
+        """Watch no longer a process that nobody is bound to any more."""
+        agents = self._supervisor.world.registry.agents
+        for process in self._watches:
+            if not agents.of_process(process):
+                self._watches.let_go(process)
 
     def joined(self, agent: Agent) -> None:
         """A new incarnation. Whoever had the name before hears so by losing its connection."""

@@ -17,7 +17,6 @@ from interlock.coordinator.journal import Staged
 from interlock.coordinator.mail import touched
 from interlock.coordinator.session import Session, answer_frame
 from interlock.coordinator.take_up import departed
-from interlock.coordinator.watching import watch_holder, watch_wrapper
 from interlock.coordinator.world import GATE, INBOX
 from interlock.protocol.envelope import wire_time
 from interlock.protocol.gate_commands import (
@@ -139,7 +138,7 @@ class Consequences:
                 gone = departed(supervisor.world.registry, ticket)
                 if gone is not None:  # it left before this was on record: nobody else will say
                     supervisor.tell(address, gone)
-                watch_wrapper(supervisor, address, ticket)
+                supervisor.watching.ticket(address, ticket)
             case Started(_, _, _, launch):
                 supervisor.launches.register(address, launch.launch, launch.keeper, launch.command)
             case HoldReleased(agent, fence=fence) | HoldRevoked(agent, fence=fence):
@@ -175,7 +174,7 @@ class Consequences:
             case PolicySet() | PolicyCleared():
                 supervisor.governing.follow(event)
             case LeaseAsked(_, lease) | LeaseBegan(_, lease):
-                watch_holder(supervisor, address, lease)
+                supervisor.watching.lease(address, lease)
             case MessageAcked(agent, ids):
                 supervisor.bookings.acked(supervisor.world.inbox(agent), ids)
             case LeaseUsed(_, _, launch):

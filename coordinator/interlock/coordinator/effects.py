@@ -54,8 +54,8 @@ class Effects(Protocol):
     def adopt(self, key: str, unit: str, server: Server) -> None:
         """Watch over a server that runs; its end is told to `key` as ServerGone."""
 
-    def watch(self, identity: Identity, then: Callable[[], None]) -> None:
-        """Call back once a process is gone; at once if it is."""
+    def watch(self, identity: Identity, then: Callable[[], None]) -> Callable[[], None]:
+        """Call back once a process is gone; at once if it is. Returns what ends the watch."""
 
     def probe(self, identity: Identity) -> Presence:
         """Look now."""

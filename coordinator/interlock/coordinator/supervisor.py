@@ -35,11 +35,11 @@ from interlock.coordinator.stopping_servers import end_servers
 from interlock.coordinator.take_up import take_up, take_up_leases
 from interlock.coordinator.timer import Timer
 from interlock.coordinator.together import Together
+from interlock.coordinator.watching import Watching
 from interlock.coordinator.world import GATE, INBOX, REGISTRY, SUPERVISOR, TASK, TERRITORY, State, World
 from interlock.protocol.codes import Code
 from interlock.protocol.definition import Definition
 from interlock.protocol.envelope import wire_time
-from interlock.protocol.identity import Identity
 from interlock.protocol.messages import FromBus, Refused
 from interlock.protocol.outcome import Now, Outcome
 from interlock.protocol.registry import Expire
@@ -73,6 +73,7 @@ class Supervisor:
         self.sessions: set[Session] = set()
         self.followers: dict[str, set[Session]] = {}  # agent → sessions that want its news at once
         self.attendance = Attendance(self)
+        self.watching = Watching(self)
         self.authority = Authority(lambda: self.config, NoTokens())
         self.launches = LaunchWatch(self)
         self.governing = Governing(self)
@@ -85,7 +86,6 @@ class Supervisor:
         self._consequences = Consequences(self)
         self._asking: dict[str, tuple[str, list[Hear]]] = {}  # message id → its digest, who waits for its answer
         self.runs: dict[str, Session] = {}  # request id → the `bus run` that waits on it
-        self.attended: dict[Identity, set[tuple[str, str]]] = {}  # process → (resource, agent) of what lives by it
         self._involved: dict[str, set[str]] = {}  # agent → resources that may concern it
         self._tasks: TaskGroup | None = None
 
@@ -288,7 +288,12 @@ class Supervisor:
 
     def watched(self) -> int:
         """How many processes are watched, each by an open file; one that an agent and a ticket live by counts twice."""
-        return self.attendance.watched() + len(self.attended)
+        return self.attendance.watched() + self.watching.watched()
+
+    def let_go(self) -> None:
+        """Watch no longer what nothing lives by any more. For whoever keeps the house, now and then."""
+        self.attendance.let_go()
+        self.watching.let_go()
 
     def counts(self) -> dict[str, int]:
         """How much there is of what comes and goes: over a long time each must come back to where it was."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.coordinator.watching import watch_holder, watch_wrapper
 from interlock.protocol.registry import Registry
 from interlock.protocol.resource_commands import AgentGone, Resume
 from interlock.protocol.resource_state import Ticket, UnitState
@@ -27,7 +26,7 @@ def take_up(supervisor: Supervisor, key: str) -> None:
     tickets = [*resource.queue.values(), *(unit.ticket for unit in resource.units if unit.ticket is not None)]
     for ticket in tickets:
         supervisor.involve(ticket.agent, key)
-        watch_wrapper(supervisor, key, ticket)
+        supervisor.watching.ticket(key, ticket)
     gone = {word for ticket in tickets if (word := departed(supervisor.world.registry, ticket)) is not None}
     for word in sorted(gone, key=lambda each: (each.agent, each.incarnation)):
         supervisor.tell(key, word)
@@ -42,7 +41,7 @@ def take_up_leases(supervisor: Supervisor, key: str) -> None:
     territory = supervisor.world.territory(key)
     gone: dict[str, AgentGone] = {}
     for lease in [*territory.held.values(), *territory.waiting.values()]:
-        watch_holder(supervisor, key, lease)
+        supervisor.watching.lease(key, lease)
         for launch in lease.launches.values():
             supervisor.launches.register(key, launch.launch, launch.keeper, launch.command)
         agent = supervisor.world.registry.agents.get(lease.agent)

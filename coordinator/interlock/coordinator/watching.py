@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.coordinator.watches import Watches
 from interlock.coordinator.world import TERRITORY
 from interlock.protocol.identity import Identity
 from interlock.protocol.lease import Lease
@@ -15,31 +16,60 @@ if TYPE_CHECKING:
     from interlock.coordinator.supervisor import Supervisor
 
 
-def watch_wrapper(supervisor: Supervisor, key: str, ticket: Ticket) -> None:
-    """Hear of the end of what a ticket lives by: a `bus run`, or the program that attends it."""
-    if ticket.process is not None:
-        _watch(supervisor, key, ticket.agent, ticket.process)
+class Watching:
+    """One watch a process, whatever lives by it: what that is when it ends, their actors know. One per bus."""
 
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._watches = Watches(lambda: supervisor.effects)
+        self._where: dict[Identity, set[tuple[str, str]]] = {}  # process → (address, agent) of what lives by it
 
-def watch_holder(supervisor: Supervisor, key: str, lease: Lease) -> None:
-    """Hear of the end of the process that a lease is bound to."""
-    if lease.process is not None:
-        _watch(supervisor, key, lease.agent, lease.process)
+    def ticket(self, key: str, ticket: Ticket) -> None:
+        """Hear of the end of what a ticket lives by: a `bus run`, or the program that attends it."""
+        if ticket.process is not None:
+            self._watch(key, ticket.agent, ticket.process)
 
+    def lease(self, address: str, lease: Lease) -> None:
+        """Hear of the end of the process that a lease is bound to."""
+        if lease.process is not None:
+            self._watch(address, lease.agent, lease.process)
 
-def _watch(supervisor: Supervisor, key: str, agent: str, process: Identity) -> None:
-    """One watch a process, whatever hangs on it: what that is when it ends, their actors know."""
-    first = process not in supervisor.attended
-    supervisor.attended.setdefault(process, set()).add((key, agent))
+    def watched(self) -> int:
+        """How many processes are watched."""
+        return len(self._watches)
 
-    def gone() -> None:
-        for where, whose in sorted(supervisor.attended.pop(process)):
-            if where.startswith(TERRITORY):
-                supervisor.tell(where, ProcessEnded(process, whose))
-                continue
-            for each in tickets_of(supervisor.world.resource(where), whose):
-                if each.process == process:
-                    supervisor.tell(where, WrapperGone(each.request_id))
+    def let_go(self) -> None:
+        """Watch no longer what nothing lives by any more.
 
-    if first:
-        supervisor.effects.watch(process, gone)
+        Not at the moment at which a hold ends: who has had one soon has the next.
+        """
+        for process in self._watches:
+            where = self._where[process]
+            where -= {each for each in where if not self._lives(process, *each)}
+            if not where:
+                del self._where[process]
+                self._watches.let_go(process)
+
+    def _watch(self, address: str, agent: str, process: Identity) -> None:
+        self._where.setdefault(process, set()).add((address, agent))
+
+        def gone() -> None:
+            for where, whose in sorted(self._where.pop(process)):
+                self._tell(process, where, whose)
+
+        self._watches.watch(process, gone)
+
+    def _tell(self, process: Identity, address: str, agent: str) -> None:
+        if address.startswith(TERRITORY):
+            self._supervisor.tell(address, ProcessEnded(process, agent))
+            return
+        for each in tickets_of(self._supervisor.world.resource(address), agent):
+            if each.process == process:
+                self._supervisor.tell(address, WrapperGone(each.request_id))
+
+    def _lives(self, process: Identity, address: str, agent: str) -> bool:
+        """Whether a hold, a place or a lease of that agent still lives by it."""
+        world = self._supervisor.world
+        if address.startswith(TERRITORY):
+            return any(each.process == process for each in world.territory(address).leases_of(agent))
+        return any(each.process == process for each in tickets_of(world.resource(address), agent))

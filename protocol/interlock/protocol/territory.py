@@ -35,7 +35,6 @@ from interlock.protocol.territory_draft import (
     in_the_way_words,
     is_ttl,
     leased,
-    leases_of,
     queued,
     texts,
     too_many,
@@ -77,10 +76,10 @@ def decide(territory: Territory, command: TerritoryCommand, now: Now) -> Decided
             draft.event(VerificationRecorded(sender, pairs, violations, unknown, now.at_ms))
             draft.answer(sender, Text(""))
         case ProcessEnded(process, agent):
-            for lease in [each for each in leases_of(draft, agent) if each.process == process]:
+            for lease in [each for each in draft.state.leases_of(agent) if each.process == process]:
                 rest_of_bound(draft, lease, f"process {process.pid} has ended")
         case AgentGone(agent, incarnation, why):
-            for lease in [each for each in leases_of(draft, agent) if each.incarnation <= incarnation]:
+            for lease in [each for each in draft.state.leases_of(agent) if each.incarnation <= incarnation]:
                 if lease.process is None:
                     rest_of_bound(draft, lease, f"{agent} is gone ({why})")
         case LaunchGone():
@@ -153,7 +152,7 @@ def _wait(draft: Draft, asked: Acquire, lease: Lease) -> None:
 
 def _asked_before(draft: Draft, asked: Acquire) -> Lease | None:
     """The lease that this message, or its agent under this name, has asked for already."""
-    for lease in leases_of(draft, asked.sender):
+    for lease in draft.state.leases_of(asked.sender):
         if lease.request == asked.id or (asked.key and lease.key == asked.key and not lease.ending):
             return lease
     return None

@@ -132,15 +132,6 @@ def is_ttl(draft: Draft, sender: str, ttl_ms: int) -> bool:
     return False
 
 
-def leases_of(draft: Draft, agent: str) -> list[Lease]:
-    """What an agent has, then what it waits for."""
-    state = draft.state
-    return [
-        *(state.held[id_] for id_ in state.held.of(agent)),
-        *(state.waiting[id_] for id_ in state.waiting.of(agent)),
-    ]
-
-
 # --- straight helpers ---------------------------------------------------------------------
 def _behind(draft: Draft, lease: Lease, claims: tuple[Claim, ...]) -> Behind:
     common = tuple(claim_text(each) for each in lease.claims if any(claims_overlap(each, mine) for mine in claims))

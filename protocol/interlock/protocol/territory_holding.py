@@ -18,7 +18,6 @@ from interlock.protocol.territory_draft import (
     in_the_way_words,
     is_ttl,
     leased,
-    leases_of,
     mine,
     texts,
     too_many,
@@ -102,7 +101,7 @@ def transfer(draft: Draft, asked: Transfer) -> None:
 
 def split(draft: Draft, asked: Split) -> None:
     """A part of it is another agent's for a while."""
-    known = next((each for each in leases_of(draft, asked.to) if each.request == asked.id), None)
+    known = next((each for each in draft.state.leases_of(asked.to) if each.request == asked.id), None)
     if known is not None and (known.parent, known.claims) == (asked.lease, asked.claims):
         draft.answer(asked.sender, leased(draft, known))
         return

@@ -95,6 +95,13 @@ class Territory(msgspec.Struct, frozen=True, omit_defaults=True):
         """That agent has a lease here, or waits for one."""
         return bool(self.held.of(agent) or self.waiting.of(agent))
 
+    def leases_of(self, agent: str) -> list[Lease]:
+        """What an agent has, then what it waits for."""
+        return [
+            *(self.held[id_] for id_ in self.held.of(agent)),
+            *(self.waiting[id_] for id_ in self.waiting.of(agent)),
+        ]
+
     def lease(self, id_: str) -> Lease | None:
         """In force, or waiting."""
         return self.held.get(id_) or self.waiting.get(id_)
