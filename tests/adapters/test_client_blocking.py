@@ -313,11 +313,16 @@ def test_a_bus_that_is_closed_says_so(command: Command) -> None:
 
 
 def test_a_call_on_its_own_loop_is_an_error_and_not_a_wait_for_ever(bus: BlockingBus) -> None:
-    async def inside() -> None:
+    async def calls() -> None:
         bus.me()
 
-    with pytest.raises(RuntimeError, match="would wait for itself"):
-        bus.call(inside)
+    async def closes() -> None:
+        bus.__exit__(None, None, None)
+
+    for inside in (calls, closes):
+        with pytest.raises(RuntimeError, match="would wait for itself"):
+            bus.call(inside)
+    assert bus.me().agent == bus.agent
 
 
 def test_closing_ends_the_calls_of_other_threads(command: Command) -> None:

@@ -74,8 +74,7 @@ class LoopThread:
 
         Raises: what the work raises. RuntimeError: it is not open.
         """
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("called on its own event loop, which would wait for itself: use Bus there")
+        self._check()
         call = _Call(work)
         try:
             if self._soon(self._begin, call):
@@ -87,6 +86,10 @@ class LoopThread:
         return call.result()
 
     # --- in the threads that call --------------------------------------------------------------
+    def _check(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("called on its own event loop, which would wait for itself: use Bus there")
+
     def _soon(self, what: Callable[..., object], *arguments: object) -> bool:
         """Have the loop run this after all that it was given before; False where it does not run."""
         if self._loop is not None:
@@ -101,6 +104,7 @@ class LoopThread:
             call.over.look()
 
     def _close(self) -> None:
+        self._check()
         self.stop()
         if self._thread.ident is not None:  # else it never started, or ends by itself
             self._ended.wait()
