@@ -114,7 +114,7 @@ class _Block:
             self._hold.mark()
             return grants
         except BaseException:  # interrupted at the very moment at which it became ours
-            self._bus.give_back(self._hold.leave)
+            self._bus._give_back(self._hold.leave)
             raise
 
     def __exit__(
@@ -123,7 +123,7 @@ class _Block:
         try:
             self._hold.unmark()
         finally:
-            self._bus.give_back(self._hold.leave)
+            self._bus._give_back(self._hold.leave)
         if kind is None:
             self._hold.raise_if_lost()
 
@@ -189,7 +189,7 @@ class BlockingBus:
             raise RuntimeError(CLOSED)
         return self._thread.call(work)
 
-    def give_back(self, work: Callable[[], Awaitable[object]]) -> None:
+    def _give_back(self, work: Callable[[], Awaitable[object]]) -> None:
         """As `call`, but interrupted it is done all the same. Args: work: what may be done twice."""
         try:
             self.call(work)

@@ -230,14 +230,14 @@ class Hold:
         if self._lost is not None:
             self._lost.raise_if_lost()
 
-    def lost_one(self) -> Grant | None:
+    def _lost_one(self) -> Grant | None:
         """Its grant, if that is lost."""
         return self._grant if self._grant is not None and self._grant.lost.is_set() else None
 
     async def leave(self) -> None:
         """Give it back, whoever cancels meanwhile; waits a bounded time where the bus is away."""
         self._scope = None
-        self._lost = self.lost_one()  # what follows is our own doing
+        self._lost = self._lost_one()  # what follows is our own doing
         await self._holdings.debts.settle(*self.abandon())
 
     def abandon(self) -> list[anyio.Event]:

@@ -111,9 +111,11 @@ class LoopThread:
             self._thread.join()
 
     def _raise(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # once, and no circle with its own traceback
 
     # --- on the loop ---------------------------------------------------------------------------
     def _run(self) -> None:
@@ -210,7 +212,10 @@ class _Call(Generic[Answer]):
     def result(self) -> Answer:
         """What it returned. Raises: what it raised; RuntimeError: it did not come to an end, for the loop had."""
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                self._error = None  # no circle with its own traceback
         if not self._answers:
             raise RuntimeError(CLOSED)
         return self._answers[0]

@@ -30,7 +30,7 @@ class SeveralHold(Hold):
         self.all = [holdings.granted(one, shared=shared, answer_polls=answer_polls) for one in each]
         return self.all[0]
 
-    def lost_one(self) -> Grant | None:
+    def _lost_one(self) -> Grant | None:
         """The first of them that is lost."""
         return next((grant for grant in self.all if grant.lost.is_set()), None)
 
