@@ -1,6 +1,7 @@
 """The Python door for plain code: the same words, from threads, safe against Ctrl-C; and its types, for everybody."""
 
 import _weakrefset
+import asyncio
 import contextlib
 import linecache
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
@@ -22,7 +24,7 @@ from tests.end_to_end.playground import Bus as Command
 from tests.polling import until
 
 from interlock.adapters.client import blocking
-from interlock.client import BlockingBus, BlockingGrant, Lost, Queued, Refused
+from interlock.client import BlockingBus, BlockingGrant, BusUnavailable, Lost, Queued, Refused
 
 LINES_MAX = 2000
 TraceFunction = Callable[[FrameType, str, Any], Any]
@@ -77,6 +79,57 @@ def plain() -> int:
 
 def wrong() -> None:
     BlockingBus(agent=3)
+"""
+
+
+ENDS_INSIDE = """
+from interlock.client import BlockingBus
+def inside():
+    with BlockingBus(agent="ends-inside") as bus, bus.hold("machine/ends-inside"):
+        yield
+open_at_the_end = inside()
+next(open_at_the_end)
+print("DONE")
+"""
+FORKS = """
+import os, sys
+from interlock.client import BlockingBus
+with BlockingBus(agent="forks") as bus:
+    child = os.fork()
+    if not child:
+        try:
+            bus.me()
+        except RuntimeError:
+            sys.exit()  # which leaves the block
+    os.waitpid(child, 0)
+    assert bus.me().agent == "forks"
+    print("DONE")
+"""
+SNIFFIO = """
+import contextvars, threading
+class AsyncLibraryNotFoundError(RuntimeError): pass
+current_async_library_cvar = contextvars.ContextVar("current_async_library_cvar", default=None)
+class _Local(threading.local): name = None
+thread_local = _Local()
+def current_async_library():
+    import asyncio
+    name = thread_local.name or current_async_library_cvar.get()
+    try:
+        name = name or (asyncio.current_task() and "asyncio")
+    except RuntimeError:
+        pass
+    if not name:
+        raise AsyncLibraryNotFoundError
+    return name
+"""
+ELSEWHERE = """
+import sniffio
+from interlock.client import BlockingBus
+for library in (None, "trio"):
+    sniffio.current_async_library_cvar.set(library)
+    with BlockingBus(agent="elsewhere") as bus, bus.hold("machine/elsewhere"):
+        agent = bus.me().agent
+print(agent)
 """
 
 
@@ -189,36 +242,40 @@ def test_an_error_in_the_block_is_raised_as_it_is(command: Command) -> None:
 
 
 class Interruption:
-    """Ctrl-C at the n-th line that this thread runs, in whatever file that line is.
+    """Ctrl-C at the n-th line that this thread runs or function that it calls, in whatever file that is.
 
     Left out are `threading` and its set of threads, whose own locks do not survive it; `with` itself, `__enter__` and
-    `__exit__`, for no block is safe in their first and last moments; and `try:`, at which Python handles no signal.
+    `__exit__`, for no block is safe in their first and last moments; `__del__`, which no exception leaves; and `try:`,
+    at which Python handles no signal.
     """
 
     def __init__(self, at: int) -> None:
         self.left = at
 
     def __enter__(self) -> Self:
-        sys.settrace(self._frame)
+        sys.settrace(self._trace)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         sys.settrace(None)
         return kind is KeyboardInterrupt
 
-    def _frame(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
-        return self._line
-
-    def _line(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
+    def _trace(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         block = file == blocking.__file__ and name in ("__enter__", "__exit__")
-        outside = block or file in (threading.__file__, _weakrefset.__file__, __file__)
-        if event == "line" and not outside and linecache.getline(file, frame.f_lineno).strip() != "try:":
+        outside = block or file in (threading.__file__, _weakrefset.__file__, __file__) or within(frame, "__del__")
+        if event in ("call", "line") and not outside and linecache.getline(file, frame.f_lineno).strip() != "try:":
             self.left -= 1
             if self.left == 0:
                 sys.settrace(None)
                 raise KeyboardInterrupt
-        return self._line
+        return self._trace
+
+
+def within(frame: FrameType | None, name: str) -> bool:
+    while frame is not None and frame.f_code.co_name != name:
+        frame = frame.f_back
+    return frame is not None
 
 
 def interrupted_everywhere(prepare: Callable[[], AbstractContextManager[object]], after: Callable[[], None]) -> None:
@@ -323,6 +380,50 @@ def test_a_call_on_its_own_loop_is_an_error_and_not_a_wait_for_ever(bus: Blockin
         with pytest.raises(RuntimeError, match="would wait for itself"):
             bus.call(inside)
     assert bus.me().agent == bus.agent
+
+
+def test_a_call_whose_work_was_cancelled_by_somebody_else_leaves_the_bus_open(bus: BlockingBus) -> None:
+    async def waits() -> None:
+        task = asyncio.ensure_future(asyncio.sleep(60))
+        task.cancel()
+        await task
+
+    for _ in range(2):
+        with pytest.raises(CancelledError):
+            bus.call(waits)
+    assert bus.me().agent == bus.agent
+
+
+def test_an_opening_that_has_failed_may_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUS_AUTOSTART", "0")
+    bus = BlockingBus(agent="early", home=str(tmp_path / "bus"))
+    for _ in range(2):
+        with pytest.raises(BusUnavailable):
+            bus.__enter__()
+    del bus
+    with pytest.raises(TypeError):
+        BlockingBus(wrong=True)  # type: ignore[call-arg] # what is to be refused
+
+
+def test_a_hold_that_is_entered_twice_stays_what_it_is(bus: BlockingBus) -> None:
+    hold = bus.hold("machine/twice")
+    with hold:
+        with pytest.raises(RuntimeError, match="used once"):
+            hold.__enter__()
+        assert [each.resource for each in bus.me().tickets] == ["machine/twice"]
+
+
+@pytest.mark.parametrize("program", [ENDS_INSIDE, FORKS], ids=["at its end", "in a fork"])
+def test_nobody_waits_for_a_loop_that_is_not_there_any_more(program: str, command: Command) -> None:
+    done = command.launch([str(PYTHON), "-c", program]).end()
+    assert (done.code, done.out) == (0, "DONE\n"), done
+
+
+def test_another_library_s_loop_in_the_same_thread_does_not_matter(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "sniffio.py").write_text(SNIFFIO)  # who has trio has it; anyio asks it where it can be imported
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{ELSEWHERE}"
+    done = command.launch([str(PYTHON), "-c", program]).end()
+    assert (done.code, done.out) == (0, "elsewhere\n"), done
 
 
 def test_closing_ends_the_calls_of_other_threads(command: Command) -> None:

@@ -291,11 +291,18 @@ def test_a_session_leader_counts_only_with_a_terminal() -> None:
         os.close(terminal)
 
 
+UNREADABLE = """
+import ctypes, mmap, time
+fields = open("/proc/self/stat", "rb").read().rpartition(b")")[2].split()
+begin, end = int(fields[45]) & -mmap.PAGESIZE, int(fields[48])
+ctypes.CDLL(None).munmap(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin))
+time.sleep(60)
+"""
 AGAIN = """
 import os, sys
 left = int(sys.argv[1])
 if left:
-    os.execv(sys.executable, [sys.executable, "-SsE", sys.argv[0], str(left - 1)])
+    os.execv(sys.executable, [sys.executable, "-SsE", sys.argv[0], str(left - 1), *sys.argv[2:]])
 os.execvp("sleep", ["sleep", "60"])
 """
 
@@ -305,7 +312,8 @@ def test_a_process_that_executes_a_program_keeps_its_mark_and_its_command(tmp_pa
     script = tmp_path / "again.py"
     script.write_text(AGAIN)
     environment = {"PATH": os.environ["PATH"], "BUS_LAUNCH": "again-1"}
-    with child(sys.executable, "-SsE", str(script), "60", env=environment) as process:
+    environment |= {f"VARIABLE_{number}": "x" for number in range(2_000)}  # they take the kernel a while
+    with child(sys.executable, "-SsE", str(script), "60", *["x"] * 2_000, env=environment) as process:
         while (command := process_table.command(process.pid)) != ("sleep", "60"):
             assert command
             assert words_of(process.pid) != [""]
@@ -313,12 +321,26 @@ def test_a_process_that_executes_a_program_keeps_its_mark_and_its_command(tmp_pa
 
 
 @linux_only
-def test_an_environment_that_is_empty_is_no_execve() -> None:
-    with child("env", "-i", "sleep", "60") as process:
-        until(lambda: process_table.command(process.pid) == ("sleep", "60"))
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("env", "-i", "sleep", "60"), ["sleep", "60"]),
+        ((sys.executable, "-SsEc", UNREADABLE), [""]),
+    ],
+    ids=["no environment", "unreadable"],
+)
+def test_what_shows_nothing_for_good_is_not_waited_for(
+    argv: tuple[str, ...], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(seconds: float) -> None:
+        raise AssertionError(f"waits {seconds} s")
+
+    with child(*argv, env={"PATH": os.environ["PATH"]}) as process:
+        until(lambda: words_of(process.pid) == words)
+        monkeypatch.setattr("interlock.adapters.proc_memory.time.sleep", wait)
         assert process_table.launches(process.pid) == []
-        assert process_table._is_empty(process.pid, "environ")
-        assert not process_table._is_empty(process.pid, "cmdline")
+        assert words_of(process.pid) == words
+        monkeypatch.undo()
 
 
 def test_the_mark_is_found_as_a_part_of_the_path_only() -> None:

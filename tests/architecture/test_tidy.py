@@ -71,9 +71,11 @@ def test_coordinator_touches_the_world_through_ports_only() -> None:
 
 def test_the_keeper_imports_itself_and_the_standard_library_only() -> None:
     """It runs without site-packages, and all is imported before it starts: an upgrade may come under its feet."""
-    own, lean = "interlock.adapters.keeper", "interlock.adapters.lean"
-    for path in [*sources("adapters/interlock/adapters/keeper"), ROOT / "adapters/interlock/adapters/lean.py"]:
-        foreign = {name for name in imports(path) if not f"{name}.".startswith(f"{own}.")} - {lean}
+    own, shared = "interlock.adapters.keeper", ("lean", "proc_memory")
+    lean = [ROOT / f"adapters/interlock/adapters/{name}.py" for name in shared]
+    for path in [*sources("adapters/interlock/adapters/keeper"), *lean]:
+        foreign = {name for name in imports(path) if not f"{name}.".startswith(f"{own}.")}
+        foreign -= {f"interlock.adapters.{name}" for name in shared}
         foreign -= {name for name in foreign if name.split(".")[0] in sys.stdlib_module_names}
         assert not foreign, f"{path} imports {foreign}: a keeper cannot see that"
         lazy = [

@@ -122,7 +122,7 @@ def lets_go_of_processes_that_agents_are_bound_to(patch: pytest.MonkeyPatch) -> 
 
 
 def lets_go_of_processes_that_holds_live_by(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watching, "_lives", lambda self, process, address, agent: False)
+    patch.setattr(Watching, "_living", lambda self, address, agent: set())
 
 
 def takes_a_cut_session_for_gone_too_soon(patch: pytest.MonkeyPatch) -> None:

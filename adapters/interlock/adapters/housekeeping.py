@@ -43,7 +43,10 @@ async def keep_few_watches(let_go: Callable[[], None], every_s: float = LET_GO_E
     """Let go of processes again and again: each that is watched costs a descriptor. Never returns."""
     while True:
         await anyio.sleep(every_s)
-        let_go()
+        try:
+            let_go()
+        except Exception as error:  # a fault of ours: it costs descriptors, and ends no bus
+            log.error("not_let_go", exc_info=error)
 
 
 def sweep(home: Home, launches: Iterable[str], keep_ms: int) -> int:

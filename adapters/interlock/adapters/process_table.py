@@ -16,11 +16,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from interlock.adapters.proc_memory import read_memory
+
 NAMED_MAX = 120  # characters of a program's name
 ENVIRON_BYTES_MAX = 6 * 1024 * 1024  # what the kernel lets one be
-EXECVE_S = 1.0  # it takes far less; what takes longer is taken for what it shows
-EXECVE_PAUSE_S = 0.001
-PLACES = {"cmdline": slice(45, 47), "environ": slice(47, 49)}  # where in a process's memory, among the fields of stat
 ARGUMENTS_MAX = 64 * 1024  # bytes of a command line that are read: names stand at its beginning
 
 
@@ -140,7 +139,7 @@ def command(pid: int) -> tuple[str, ...]:
         except _psutil().Error:
             return ()
     try:
-        raw = _read(pid, "cmdline", ARGUMENTS_MAX)
+        raw = read_memory(pid, "cmdline", ARGUMENTS_MAX)
     except PermissionError:
         return ()
     return tuple(part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
@@ -180,28 +179,10 @@ def launches(pid: int) -> list[str]:
 def environment(pid: int) -> dict[bytes, bytes]:
     """What a process was started with, on Linux; empty where it cannot be read."""
     try:
-        raw = _read(pid, "environ", ENVIRON_BYTES_MAX)
+        raw = read_memory(pid, "environ", ENVIRON_BYTES_MAX)
     except OSError:
         return {}
-    return dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
-
-
-def _read(pid: int, what: str, most: int) -> bytes:
-    """What /proc shows of a process's memory: nothing, for a moment, in the midst of `execve`; so it looks again."""
-    end = time.monotonic() + EXECVE_S
-    while True:
-        with open(f"/proc/{pid}/{what}", "rb") as file:
-            raw = file.read(most)
-        if raw or _is_empty(pid, what) or time.monotonic() > end:
-            return raw
-        time.sleep(EXECVE_PAUSE_S)
-
-
-def _is_empty(pid: int, what: str) -> bool:
-    """Whether that is empty indeed: it has no memory at all, or its memory says that nothing stands there."""
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # from field 3 on
-    begins, ends = map(int, fields[PLACES[what]])
-    return fields[20] == b"0" or begins == ends != 0
+    return dict(entry.partition(b"=")[::2] for entry in reversed(raw.split(b"\0")))  # the first counts, as for getenv
 
 
 def open_files(pid: int) -> set[str]:

@@ -39,7 +39,8 @@ class Watcher:
     async def _wait(self, identity: Identity, watch: "_Watch") -> None:
         with watch.scope:
             await wait_gone(identity)
-            self._watches.pop(identity, None)
+            if self._watches.get(identity) is watch:  # else all have let go, and others watch it anew, perhaps
+                del self._watches[identity]
             while watch.then:
                 watch.then.pop(0)()
 

@@ -39,4 +39,6 @@ class Watches:
 
     def let_go(self, process: Identity) -> None:
         """Its end matters no more."""
-        self._end.pop(process)()
+        end = self._end.pop(process, None)
+        if end is not None:
+            end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from interlock.coordinator.watches import Watches
@@ -43,9 +44,9 @@ class Watching:
 
         Not at the moment at which a hold ends: who has had one soon has the next.
         """
-        for process in self._watches:
-            where = self._where[process]
-            where -= {each for each in where if not self._lives(process, *each)}
+        living = cache(self._living)
+        for process, where in list(self._where.items()):
+            where -= {each for each in where if process not in living(*each)}
             if not where:
                 del self._where[process]
                 self._watches.let_go(process)
@@ -67,9 +68,9 @@ class Watching:
             if each.process == process:
                 self._supervisor.tell(address, WrapperGone(each.request_id))
 
-    def _lives(self, process: Identity, address: str, agent: str) -> bool:
-        """Whether a hold, a place or a lease of that agent still lives by it."""
+    def _living(self, address: str, agent: str) -> set[Identity | None]:
+        """What the holds, places and leases of an agent live by."""
         world = self._supervisor.world
         if address.startswith(TERRITORY):
-            return any(each.process == process for each in world.territory(address).leases_of(agent))
-        return any(each.process == process for each in tickets_of(world.resource(address), agent))
+            return {each.process for each in world.territory(address).leases_of(agent)}
+        return {each.process for each in tickets_of(world.resource(address), agent)}

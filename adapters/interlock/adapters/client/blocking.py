@@ -18,8 +18,8 @@ from interlock.adapters.client.bus import Bus, Directory
 from interlock.adapters.client.durations import Duration, to_seconds
 from interlock.adapters.client.feeds import Message
 from interlock.adapters.client.grants import Grant
-from interlock.adapters.client.holds import Hold
-from interlock.adapters.client.loop_thread import CLOSED, LoopThread
+from interlock.adapters.client.holds import USED, Hold
+from interlock.adapters.client.loop_thread import CLOSED, LoopThread, asyncio_context
 from interlock.adapters.client.several import SeveralHold
 from interlock.protocol import control, messages
 from interlock.protocol.messages import Queued, Sent
@@ -109,12 +109,14 @@ class _Block:
         self._hold = hold
 
     def _enter(self, made: Callable[[Grant], Made]) -> Made:
+        if self._hold.is_used:
+            raise RuntimeError(USED)
         try:
             grants = made(self._bus.call(self._hold.enter))
             self._hold.mark()
             return grants
         except BaseException:  # interrupted at the very moment at which it became ours
-            self._bus._give_back(self._hold.leave)
+            self._bus.call(self._hold.leave)
             raise
 
     def __exit__(
@@ -122,8 +124,10 @@ class _Block:
     ) -> None:
         try:
             self._hold.unmark()
-        finally:
-            self._bus._give_back(self._hold.leave)
+            self._bus.call(self._hold.leave)
+        except BaseException:  # interrupted before that, or meanwhile
+            self._bus.call(self._hold.leave)
+            raise
         if kind is None:
             self._hold.raise_if_lost()
 
@@ -154,9 +158,10 @@ class BlockingBus:
     that matters give `answer_polls=False` and say `grant.extend()` yourself.
     """
 
+    _thread: LoopThread | None = None
+
     def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False, token: str = "") -> None:
-        self._bus = Bus(agent, home=home, takeover=takeover, token=token)
-        self._thread: LoopThread | None = None
+        self._bus = asyncio_context().run(partial(Bus, agent, home=home, takeover=takeover, token=token))
 
     def __del__(self) -> None:
         if self._thread is not None:  # nobody closed it, and nobody can any more
@@ -168,17 +173,27 @@ class BlockingBus:
         return self._bus.agent
 
     def __enter__(self) -> Self:
-        if self._thread is None:
-            self._thread = LoopThread(self._bus)
-        self._thread.open()
+        if self._thread is not None:
+            raise RuntimeError("a BlockingBus is opened once: make another one")
+        self._thread = LoopThread(self._bus)
+        try:
+            self._thread.open()
+        except BaseException:
+            self._thread = None
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """As Bus: give back what a `hold` left, leave, close. What the block raised goes on its way."""
-        if self._thread is not None:
+        if self._thread is None:
+            return
+        try:
             self._thread.close()
+        except BaseException:  # a first Ctrl-C cuts nothing short
+            self._thread.close()
+            raise
 
     def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
         """Run one piece of async work to its end. For grants and holds, and whatever else knows a `Bus`.
@@ -189,24 +204,16 @@ class BlockingBus:
             raise RuntimeError(CLOSED)
         return self._thread.call(work)
 
-    def _give_back(self, work: Callable[[], Awaitable[object]]) -> None:
-        """As `call`, but interrupted it is done all the same. Args: work: what may be done twice."""
-        try:
-            self.call(work)
-        except BaseException:
-            self.call(work)
-            raise
-
     # --- holding ------------------------------------------------------------------------------
     def hold(
         self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,
         timeout: Duration | None = None, keep_place: bool = False, answer_polls: bool = True,
     ) -> BlockingHold:  # fmt: skip
         """As Bus.hold. A thread cannot be stopped from outside: look at `grant.lost`, or ask `grant.check()`."""
-        hold = self._bus.hold(
-            resource, worktree=worktree, purpose=purpose, time=time, timeout=timeout, keep_place=keep_place,
-            answer_polls=answer_polls,
-        )  # fmt: skip
+        hold = asyncio_context().run(partial(
+            self._bus.hold, resource, worktree=worktree, purpose=purpose, time=time, timeout=timeout,
+            keep_place=keep_place, answer_polls=answer_polls,
+        ))  # fmt: skip
         return BlockingHold(self, hold)
 
     def hold_all(
@@ -214,9 +221,10 @@ class BlockingBus:
         timeout: Duration | None = None, answer_polls: bool = True,
     ) -> BlockingHoldAll:  # fmt: skip
         """As Bus.hold_all."""
-        hold = self._bus.hold_all(
-            *resources, worktree=worktree, purpose=purpose, time=time, timeout=timeout, answer_polls=answer_polls
-        )
+        hold = asyncio_context().run(partial(
+            self._bus.hold_all, *resources, worktree=worktree, purpose=purpose, time=time, timeout=timeout,
+            answer_polls=answer_polls,
+        ))  # fmt: skip
         return BlockingHoldAll(self, hold.several)
 
     def request(

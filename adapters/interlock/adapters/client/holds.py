@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from interlock.adapters.client.holdings import Holdings
 
 log = logging.getLogger("interlock.client")
+USED = "a hold is used once: call bus.hold(…) again"
 _inside: ContextVar[tuple[Hold, ...]] = ContextVar("interlock_holds", default=())
 
 
@@ -73,7 +74,7 @@ class Hold:
         self.ticket = ""  # the id of its own request
         self._granted: messages.Granted | None = None
         self._grant: Grant | None = None
-        self._is_used = False
+        self.is_used = False
         self._owes = False
         self._lost: Grant | None = None  # before it was given back
         self._over = anyio.Event()
@@ -97,9 +98,9 @@ class Hold:
 
     async def enter(self) -> Grant:
         """Wait for the resource; cancelled at any point it leaves nothing behind, or its place where that is kept."""
-        if self._is_used:
-            raise RuntimeError("a hold is used once: call bus.hold(…) again")
-        self._is_used = True
+        if self.is_used:
+            raise RuntimeError(USED)
+        self.is_used = True
         with anyio.move_on_after(self._timeout_s if self._timeout_s is not None else float("inf")):
             outer = await self._turn()
             if outer is not None and self._goes_under(outer):

@@ -7,11 +7,15 @@ the loop takes what it is given from its own queue, and says that it is done by 
 
 import asyncio
 import contextlib
+import contextvars
 import math
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Generic, TypeVar
 
 import anyio
@@ -36,7 +40,6 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave: anyio.CancelScope | None = None  # cancelled to make it leave
         self._tasks: TaskGroup | None = None
-        self._is_used = False
         self._stopped = False
         self._entered = Gate()
         self._ended = Gate()
@@ -44,24 +47,17 @@ class LoopThread:
 
     def open(self) -> None:
         """Enter it, once. Raises: what entering it raises."""
-        if self._is_used:
-            raise RuntimeError("it is opened once: make another one")
-        self._is_used = True
         try:
             self._thread.start()
-            self._entered.wait()
+            self._until(self._entered)
             self._raise()
         except BaseException:
-            self.close()
+            self._close()
             raise
 
     def close(self) -> None:
-        """Cancel the calls, and leave it: it takes as long as that takes. Raises: what leaving it raises."""
-        try:
-            self._close()
-        except BaseException:  # a first Ctrl-C cuts nothing short
-            self._close()
-            raise
+        """Cancel the calls, and leave it, as long as that takes; twice is no harm. Raises: what leaving it raises."""
+        self._close()
         self._raise()
 
     def stop(self) -> None:
@@ -78,10 +74,10 @@ class LoopThread:
         call = _Call(work)
         try:
             if self._soon(self._begin, call):
-                self._until_over(call, math.inf)
+                self._until(call.over)
         except BaseException:
             if self._soon(call.withdraw):
-                self._until_over(call, CLEAN_UP_S)
+                self._until(call.over, CLEAN_UP_S)
             raise
         return call.result()
 
@@ -92,35 +88,41 @@ class LoopThread:
 
     def _soon(self, what: Callable[..., object], *arguments: object) -> bool:
         """Have the loop run this after all that it was given before; False where it does not run."""
-        if self._loop is not None:
+        if self._loop is not None and self._runs():
             with contextlib.suppress(RuntimeError):  # closed
-                self._loop.call_soon_threadsafe(what, *arguments)
+                self._loop.call_soon_threadsafe(what, *arguments, context=asyncio_context())
                 return True
         return False
 
-    def _until_over(self, call: "_Call[Answer]", within_s: float) -> None:
+    def _until(self, gate: "Gate", within_s: float = math.inf) -> None:
+        """Return when it is open, when the time is up, and when nobody is there any more who would open it."""
         end = time.monotonic() + within_s
-        while not (call.over.is_open or self._ended.is_open) and time.monotonic() < end:
-            call.over.look()
+        while not gate.is_open and time.monotonic() < end and self._runs():
+            gate.look()
+
+    def _runs(self) -> bool:
+        """It stands still once the interpreter ends, and is not there in a process that was forked off."""
+        return not self._ended.is_open and not sys.is_finalizing() and self._thread.is_alive()
 
     def _close(self) -> None:
         self._check()
         self.stop()
-        if self._thread.ident is not None:  # else it never started, or ends by itself
-            self._ended.wait()
+        self._until(self._ended)
+        if self._ended.is_open:
             self._thread.join()
 
     def _raise(self) -> None:
-        if self._error is not None:
+        error, self._error = self._error, None
+        if error is not None:
             try:
-                raise self._error
+                raise error
             finally:
-                self._error = None  # once, and no circle with its own traceback
+                del error  # no circle with its own traceback
 
     # --- on the loop ---------------------------------------------------------------------------
     def _run(self) -> None:
         try:
-            anyio.run(self._serve, backend="asyncio")
+            contextvars.Context().run(partial(anyio.run, self._serve, backend="asyncio"))
         except BaseException as error:
             self._error = error
         finally:
@@ -147,10 +149,25 @@ class LoopThread:
             self._leave.cancel()
 
     def _begin(self, call: "_Call[Answer]") -> None:
-        if self._tasks is not None:
-            self._tasks.start_soon(call.run)
-        else:
-            call.over.open()
+        try:
+            if self._tasks is not None:
+                self._tasks.start_soon(call.run, self._is_leaving)
+            else:
+                call.over.open()
+        except BaseException as error:
+            call.fail(error)
+
+    def _is_leaving(self) -> bool:
+        return self._leave is None or self._leave.cancel_called
+
+
+def asyncio_context() -> contextvars.Context:
+    """The caller's context; whatever runs in its own thread, what runs in this one is asyncio."""
+    context = contextvars.copy_context()
+    sniffio = sys.modules.get("sniffio")  # where it is installed anyio asks it, and has imported it
+    if sniffio is not None:
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context
 
 
 class Gate:
@@ -166,11 +183,6 @@ class Gate:
         if not self.is_open:
             self.is_open = True
             self._lock.release()
-
-    def wait(self) -> None:
-        """Return when it is open."""
-        while not self.is_open:
-            self.look()
 
     def look(self) -> None:
         """Return when it is open, or a second has passed."""
@@ -188,19 +200,26 @@ class _Call(Generic[Answer]):
         self._error: BaseException | None = None
         self.over = Gate()
 
-    async def run(self) -> None:
-        """Do it, unless it was withdrawn before it began."""
+    async def run(self, is_leaving: Callable[[], bool]) -> None:
+        """Do it, unless it was withdrawn before it began. Args: is_leaving: whether all calls are cancelled."""
         if self.over.is_open:
             return
         try:
             with anyio.CancelScope() as self._scope:
                 self._answers.append(await self._work())
         except anyio.get_cancelled_exc_class():
-            raise
+            if is_leaving():
+                raise
+            self._error = CancelledError()  # something that the work waited for was cancelled
         except BaseException as error:
             self._error = error
         finally:
             self.over.open()
+
+    def fail(self, error: BaseException) -> None:
+        """It could not begin."""
+        self._error = error
+        self.over.open()
 
     def withdraw(self) -> None:
         """Cancel it where it has begun, and else see to it that it never does. On the loop."""

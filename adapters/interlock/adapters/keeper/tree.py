@@ -10,6 +10,7 @@ import sys
 import time
 
 from interlock.adapters.lean import suppress
+from interlock.adapters.proc_memory import read_memory
 
 if sys.platform != "linux":
     import subprocess  # ps, where there is no /proc
@@ -107,19 +108,9 @@ def nearest_descendants() -> dict[int, Row]:
 
 
 def words_of(pid: int) -> list[str]:
-    """A process's command line; empty where it cannot be read.
-
-    It is also empty in the midst of `execve`, for a moment: it looks again, for a second at most.
-    """
-    end = time.monotonic() + 1.0
+    """A process's command line; empty where it cannot be read."""
     try:
-        while True:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                raw = file.read(65536)
-            if raw or time.monotonic() > end:
-                return [os.fsdecode(word) for word in raw.rstrip(b"\0").split(b"\0")]
-            os.readlink(f"/proc/{pid}/exe")  # fails for what has no memory: it is ending, or one of the kernel's own
-            time.sleep(0.001)
+        return [os.fsdecode(word) for word in read_memory(pid, "cmdline", 65536).rstrip(b"\0").split(b"\0")]
     except OSError:
         return []
 
