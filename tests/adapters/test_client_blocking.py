@@ -3,11 +3,13 @@
 import _weakrefset
 import asyncio
 import contextlib
+import gc
 import linecache
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
@@ -244,26 +246,28 @@ def test_an_error_in_the_block_is_raised_as_it_is(command: Command) -> None:
 class Interruption:
     """Ctrl-C at the n-th line that this thread runs or function that it calls, in whatever file that is.
 
-    Left out are `threading` and its set of threads, whose own locks do not survive it; `with` itself, `__enter__` and
-    `__exit__`, for no block is safe in their first and last moments; `__del__`, which no exception leaves; and `try:`,
-    at which Python handles no signal.
+    Left out are `threading`, whose own locks do not survive it; `with` itself, `__enter__` and `__exit__`, for no block
+    is safe in their first and last moments; what runs because an object goes, which no exception leaves; and `try:`, at
+    which Python handles no signal.
     """
 
     def __init__(self, at: int) -> None:
         self.left = at
 
     def __enter__(self) -> Self:
+        gc.disable()  # else what goes, goes at another line each time
         sys.settrace(self._trace)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         sys.settrace(None)
+        gc.enable()
         return kind is KeyboardInterrupt
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         block = file == blocking.__file__ and name in ("__enter__", "__exit__")
-        outside = block or file in (threading.__file__, _weakrefset.__file__, __file__) or within(frame, "__del__")
+        outside = block or file in (threading.__file__, __file__) or as_something_goes(frame)
         if event in ("call", "line") and not outside and linecache.getline(file, frame.f_lineno).strip() != "try:":
             self.left -= 1
             if self.left == 0:
@@ -272,10 +276,13 @@ class Interruption:
         return self._trace
 
 
-def within(frame: FrameType | None, name: str) -> bool:
-    while frame is not None and frame.f_code.co_name != name:
+def as_something_goes(frame: FrameType | None) -> bool:
+    """It is called by `__del__`, or by a weak reference."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename in (weakref.__file__, _weakrefset.__file__):
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
 
 
 def interrupted_everywhere(prepare: Callable[[], AbstractContextManager[object]], after: Callable[[], None]) -> None:
