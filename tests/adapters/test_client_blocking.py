@@ -96,15 +96,16 @@ print("DONE")
 FORKS = """
 import os, sys
 from interlock.client import BlockingBus
-with BlockingBus(agent="forks") as bus:
+with BlockingBus(agent="forks") as bus, bus.hold("machine/forks"):
     child = os.fork()
     if not child:
         try:
             bus.me()
         except RuntimeError:
-            sys.exit()  # which leaves the block
-    os.waitpid(child, 0)
-    assert bus.me().agent == "forks"
+            sys.exit(7)  # which leaves both blocks
+        sys.exit(8)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert [each.state for each in bus.me().tickets] == ["held"]
     print("DONE")
 """
 SNIFFIO = """
@@ -125,13 +126,22 @@ def current_async_library():
     return name
 """
 ELSEWHERE = """
-import sniffio
+import sniffio, threading
 from interlock.client import BlockingBus
+def other():
+    with bus.hold("machine/elsewhere"):
+        agents.append(bus.agent)
 for library in (None, "trio"):
+    agents = []
     sniffio.current_async_library_cvar.set(library)
-    with BlockingBus(agent="elsewhere") as bus, bus.hold("machine/elsewhere"):
-        agent = bus.me().agent
-print(agent)
+    sniffio.thread_local.name = library  # as trio does while it runs in this thread
+    with BlockingBus(agent="elsewhere") as bus:
+        with bus.hold("machine/elsewhere"):
+            thread = threading.Thread(target=other)
+            thread.start()
+            bus.me()
+        thread.join()
+print(*agents)
 """
 
 
@@ -246,9 +256,9 @@ def test_an_error_in_the_block_is_raised_as_it_is(command: Command) -> None:
 class Interruption:
     """Ctrl-C at the n-th line that this thread runs or function that it calls, in whatever file that is.
 
-    Left out are `threading`, whose own locks do not survive it; `with` itself, `__enter__` and `__exit__`, for no block
-    is safe in their first and last moments; what runs because an object goes, which no exception leaves; and `try:`, at
-    which Python handles no signal.
+    Left out are the start of a thread, whose own locks do not survive it; `with` itself, `__enter__` and `__exit__`,
+    for no block is safe in their first and last moments; what runs because an object goes, which no exception leaves;
+    and `try:`, at which Python handles no signal.
     """
 
     def __init__(self, at: int) -> None:
@@ -267,7 +277,7 @@ class Interruption:
     def _trace(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         block = file == blocking.__file__ and name in ("__enter__", "__exit__")
-        outside = block or file in (threading.__file__, __file__) or as_something_goes(frame)
+        outside = block or file == __file__ or is_left_out(frame)
         if event in ("call", "line") and not outside and linecache.getline(file, frame.f_lineno).strip() != "try:":
             self.left -= 1
             if self.left == 0:
@@ -276,10 +286,12 @@ class Interruption:
         return self._trace
 
 
-def as_something_goes(frame: FrameType | None) -> bool:
-    """It is called by `__del__`, or by a weak reference."""
+def is_left_out(frame: FrameType | None) -> bool:
+    """It is called by the start of a thread, by `__del__`, or by a weak reference."""
     while frame is not None:
-        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename in (weakref.__file__, _weakrefset.__file__):
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        starts = file == threading.__file__ and name == "start"
+        if starts or name == "__del__" or file in (weakref.__file__, _weakrefset.__file__):
             return True
         frame = frame.f_back
     return False
@@ -423,7 +435,7 @@ def test_a_hold_that_is_entered_twice_stays_what_it_is(bus: BlockingBus) -> None
 @pytest.mark.parametrize("program", [ENDS_INSIDE, FORKS], ids=["at its end", "in a fork"])
 def test_nobody_waits_for_a_loop_that_is_not_there_any_more(program: str, command: Command) -> None:
     done = command.launch([str(PYTHON), "-c", program]).end()
-    assert (done.code, done.out) == (0, "DONE\n"), done
+    assert (done.code, done.out, done.err) == (0, "DONE\n", ""), done
 
 
 def test_another_library_s_loop_in_the_same_thread_does_not_matter(command: Command, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from interlock.adapters.process import (
 )
 from interlock.protocol.identity import Identity, Presence
 
+NOBODY = 65_534
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -321,6 +322,25 @@ def test_a_process_that_executes_a_program_keeps_its_mark_and_its_command(tmp_pa
 
 
 @linux_only
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_s_process_that_executes_a_program_keeps_its_command(tmp_path: Path) -> None:
+    script = tmp_path / "again.py"
+    script.write_text(AGAIN)
+    with child(sys.executable, "-SsE", str(script), "60", *["x"] * 2_000) as process:
+        looker = os.fork()
+        if not looker:
+            found = 1
+            try:
+                os.setuid(NOBODY)
+                while (command := process_table.command(process.pid)) and command != ("sleep", "60"):
+                    pass
+                found = 0 if command else 2
+            finally:
+                os._exit(found)
+        assert os.waitstatus_to_exitcode(os.waitpid(looker, 0)[1]) == 0
+
+
+@linux_only
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -337,10 +357,10 @@ def test_what_shows_nothing_for_good_is_not_waited_for(
 
     with child(*argv, env={"PATH": os.environ["PATH"]}) as process:
         until(lambda: words_of(process.pid) == words)
-        monkeypatch.setattr("interlock.adapters.proc_memory.time.sleep", wait)
+        monkeypatch.setattr("interlock.adapters.proc_memory.sleep", wait)
         assert process_table.launches(process.pid) == []
         assert words_of(process.pid) == words
-        monkeypatch.undo()
+        assert process.poll() is None
 
 
 def test_the_mark_is_found_as_a_part_of_the_path_only() -> None:

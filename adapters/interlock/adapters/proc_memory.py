@@ -5,10 +5,12 @@ process that has no arguments, or made them unreadable; those are what they are,
 """
 
 import os
-import time
+from time import monotonic, sleep
 
 EXECVE_S = 1.0  # it takes far less; what takes longer is taken for what it shows
+UNTOLD_S = 0.1  # the same for another user's process, which is believed to be in the midst of it for that long only
 PAUSE_S = 0.001
+UNTOLD = [b"1", b"0", b"0", b"0", b"0"]  # what an image is to whom it is not shown
 
 
 def read_memory(pid: int, what: str, most: int) -> bytes:
@@ -17,7 +19,7 @@ def read_memory(pid: int, what: str, most: int) -> bytes:
     Raises:
         OSError: it has gone, or may not be read.
     """
-    end = time.monotonic() + EXECVE_S
+    begun = monotonic()
     seen: list[bytes] = []
     while True:
         with open(f"/proc/{pid}/{what}", "rb") as file:
@@ -25,17 +27,12 @@ def read_memory(pid: int, what: str, most: int) -> bytes:
         if raw:
             return raw
         image = _image(pid)
-        if not image or image == seen or time.monotonic() > end:
+        if not image or image == seen or monotonic() - begun > (UNTOLD_S if image == UNTOLD else EXECVE_S):
             return raw  # no memory at all, or the same program before and after that look
-        if is_filled(image):
-            seen = image
+        if image == UNTOLD or image[0] == b"0":  # where its code lies is filled in last of all
+            sleep(PAUSE_S)
         else:
-            time.sleep(PAUSE_S)
-
-
-def is_filled(image: list[bytes]) -> bool:
-    """The kernel says where its code lies last of all."""
-    return image[0] != b"0"
+            seen = image
 
 
 def _image(pid: int) -> list[bytes]:

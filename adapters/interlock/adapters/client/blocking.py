@@ -19,7 +19,7 @@ from interlock.adapters.client.durations import Duration, to_seconds
 from interlock.adapters.client.feeds import Message
 from interlock.adapters.client.grants import Grant
 from interlock.adapters.client.holds import USED, Hold
-from interlock.adapters.client.loop_thread import CLOSED, LoopThread, asyncio_context
+from interlock.adapters.client.loop_thread import CLOSED, LoopThread
 from interlock.adapters.client.several import SeveralHold
 from interlock.protocol import control, messages
 from interlock.protocol.messages import Queued, Sent
@@ -126,8 +126,9 @@ class _Block:
             self._hold.unmark()
             self._bus.call(self._hold.leave)
         except BaseException:  # interrupted before that, or meanwhile
-            self._bus.call(self._hold.leave)
-            raise
+            if not self._bus.is_taken_away:
+                self._bus.call(self._hold.leave)
+                raise
         if kind is None:
             self._hold.raise_if_lost()
 
@@ -161,7 +162,7 @@ class BlockingBus:
     _thread: LoopThread | None = None
 
     def __init__(self, agent: str = "", *, home: str = "", takeover: bool = False, token: str = "") -> None:
-        self._bus = asyncio_context().run(partial(Bus, agent, home=home, takeover=takeover, token=token))
+        self._bus = Bus(agent, home=home, takeover=takeover, token=token)
 
     def __del__(self) -> None:
         if self._thread is not None:  # nobody closed it, and nobody can any more
@@ -200,9 +201,15 @@ class BlockingBus:
 
         An interrupted call is cancelled, or never begins, and is over before the interruption goes on.
         """
-        if self._thread is None:
+        thread = self._thread
+        if thread is None:
             raise RuntimeError(CLOSED)
-        return self._thread.call(work)
+        return thread.call(work)
+
+    @property
+    def is_taken_away(self) -> bool:
+        """This process was forked off from the one that opened it, or its interpreter ends: nothing is ours to do."""
+        return self._thread is not None and self._thread.is_taken_away
 
     # --- holding ------------------------------------------------------------------------------
     def hold(
@@ -210,10 +217,10 @@ class BlockingBus:
         timeout: Duration | None = None, keep_place: bool = False, answer_polls: bool = True,
     ) -> BlockingHold:  # fmt: skip
         """As Bus.hold. A thread cannot be stopped from outside: look at `grant.lost`, or ask `grant.check()`."""
-        hold = asyncio_context().run(partial(
-            self._bus.hold, resource, worktree=worktree, purpose=purpose, time=time, timeout=timeout,
-            keep_place=keep_place, answer_polls=answer_polls,
-        ))  # fmt: skip
+        hold = self._bus.hold(
+            resource, worktree=worktree, purpose=purpose, time=time, timeout=timeout, keep_place=keep_place,
+            answer_polls=answer_polls,
+        )  # fmt: skip
         return BlockingHold(self, hold)
 
     def hold_all(
@@ -221,10 +228,9 @@ class BlockingBus:
         timeout: Duration | None = None, answer_polls: bool = True,
     ) -> BlockingHoldAll:  # fmt: skip
         """As Bus.hold_all."""
-        hold = asyncio_context().run(partial(
-            self._bus.hold_all, *resources, worktree=worktree, purpose=purpose, time=time, timeout=timeout,
-            answer_polls=answer_polls,
-        ))  # fmt: skip
+        hold = self._bus.hold_all(
+            *resources, worktree=worktree, purpose=purpose, time=time, timeout=timeout, answer_polls=answer_polls
+        )
         return BlockingHoldAll(self, hold.several)
 
     def request(

@@ -77,9 +77,9 @@ class Hold:
         self.is_used = False
         self._owes = False
         self._lost: Grant | None = None  # before it was given back
-        self._over = anyio.Event()
+        self._over: anyio.Event  # it and the next are made on the loop that they are for, when the hold is entered
         self._behind: Hold | None = None  # another task's hold of the same resource under another name
-        self._stirred = anyio.Event()  # it is over, or stands behind another one
+        self._stirred: anyio.Event  # it is over, or stands behind another one
         self._scope: anyio.CancelScope | None = None
 
     def key(self) -> str:
@@ -101,6 +101,7 @@ class Hold:
         if self.is_used:
             raise RuntimeError(USED)
         self.is_used = True
+        self._over, self._stirred = anyio.Event(), anyio.Event()
         with anyio.move_on_after(self._timeout_s if self._timeout_s is not None else float("inf")):
             outer = await self._turn()
             if outer is not None and self._goes_under(outer):

@@ -70,7 +70,7 @@ class Link:
         self._wire: Wire | None = None
         self._questions: dict[str, _Question] = {}
         self._unsent: dict[str, _Question] = {}
-        self._wake = anyio.Event()
+        self._wake: anyio.Event | None = None  # of whoever writes now
         self._is_starting = False
         self._problem = SILENT
         self._refused: Refused | None = None
@@ -95,7 +95,8 @@ class Link:
         message_id = message_id or new_id()
         question = _Question(_line({"id": message_id, "to": to, **content}))
         self._questions[message_id] = self._unsent[message_id] = question
-        self._wake.set()
+        if self._wake is not None:
+            self._wake.set()
         try:
             await self._patiently(question, patience_s)
         finally:
@@ -254,7 +255,7 @@ class Link:
     async def _write(self, wire: Wire) -> None:
         """One task writes, so that a caller who is cancelled never leaves half a line."""
         while True:
-            self._wake = anyio.Event()
+            wake = self._wake = anyio.Event()
             for question in self._unsent.values():
                 question.is_sent = True
             lines = b"".join(question.line for question in self._unsent.values())
@@ -262,7 +263,7 @@ class Link:
             if lines:
                 await wire.send(lines)
             else:
-                await self._wake.wait()
+                await wake.wait()
 
     async def _read(self, wire: Wire) -> None:
         while True:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import contextvars
 import math
+import os
 import sys
 import threading
 import time
@@ -40,6 +41,8 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave: anyio.CancelScope | None = None  # cancelled to make it leave
         self._tasks: TaskGroup | None = None
+        self._pid = os.getpid()
+        self._began = False
         self._stopped = False
         self._entered = Gate()
         self._ended = Gate()
@@ -49,6 +52,7 @@ class LoopThread:
         """Enter it, once. Raises: what entering it raises."""
         try:
             self._thread.start()
+            self._began = True
             self._until(self._entered)
             self._raise()
         except BaseException:
@@ -81,6 +85,11 @@ class LoopThread:
             raise
         return call.result()
 
+    @property
+    def is_taken_away(self) -> bool:
+        """It stands still because the interpreter ends, or is not there: this process was forked off."""
+        return sys.is_finalizing() or os.getpid() != self._pid
+
     # --- in the threads that call --------------------------------------------------------------
     def _check(self) -> None:
         if threading.current_thread() is self._thread:
@@ -90,7 +99,7 @@ class LoopThread:
         """Have the loop run this after all that it was given before; False where it does not run."""
         if self._loop is not None and self._runs():
             with contextlib.suppress(RuntimeError):  # closed
-                self._loop.call_soon_threadsafe(what, *arguments, context=asyncio_context())
+                self._loop.call_soon_threadsafe(what, *arguments, context=_asyncio_context())
                 return True
         return False
 
@@ -101,15 +110,13 @@ class LoopThread:
             gate.look()
 
     def _runs(self) -> bool:
-        """It stands still once the interpreter ends, and is not there in a process that was forked off."""
-        return not self._ended.is_open and not sys.is_finalizing() and self._thread.is_alive()
+        """Not by `Thread.is_alive`, which takes whoever is interrupted within it for one that has ended."""
+        return self._began and not self._ended.is_open and not self.is_taken_away
 
     def _close(self) -> None:
         self._check()
         self.stop()
         self._until(self._ended)
-        if self._ended.is_open:
-            self._thread.join()
 
     def _raise(self) -> None:
         error, self._error = self._error, None
@@ -121,6 +128,7 @@ class LoopThread:
 
     # --- on the loop ---------------------------------------------------------------------------
     def _run(self) -> None:
+        self._began = True
         try:
             contextvars.Context().run(partial(anyio.run, self._serve, backend="asyncio"))
         except BaseException as error:
@@ -161,7 +169,7 @@ class LoopThread:
         return self._leave is None or self._leave.cancel_called
 
 
-def asyncio_context() -> contextvars.Context:
+def _asyncio_context() -> contextvars.Context:
     """The caller's context; whatever runs in its own thread, what runs in this one is asyncio."""
     context = contextvars.copy_context()
     sniffio = sys.modules.get("sniffio")  # where it is installed anyio asks it, and has imported it
