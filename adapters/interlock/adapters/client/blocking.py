@@ -123,12 +123,13 @@ class _Block:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            if self._bus.is_taken_away:
+                return
             self._hold.unmark()
             self._bus.call(self._hold.leave)
         except BaseException:  # interrupted before that, or meanwhile
-            if not self._bus.is_taken_away:
-                self._bus.call(self._hold.leave)
-                raise
+            self._bus.call(self._hold.leave)
+            raise
         if kind is None:
             self._hold.raise_if_lost()
 
