@@ -54,12 +54,16 @@ def start(home: Home) -> bool:
         home.create()
     except BadHome as error:
         raise Failure(73, str(error)) from None
+    until = time.monotonic() + START_S
     with _one_at_a_time(home):
-        if not _listens(home):
+        while not _listens(home):
             if os.environ.get("BUS_LAUNCH"):  # whatever is started below a keeper is its descendant (ADR 6)
                 why = "no supervisor runs, and one started from inside a bus run would end with it: bus up outside"
                 raise Failure(69, why)
-            return _spawn(home)
+            if _spawn(home):
+                return True
+            if _wait_until_it_serves(home, or_is_gone=time.monotonic() < until):
+                return False
     _wait_until_it_serves(home)
     return False
 
@@ -82,7 +86,7 @@ def _one_at_a_time(home: Home) -> Iterator[None]:
 
 
 def _spawn(home: Home) -> bool:
-    """Start the process and hear how that went; as `start`."""
+    """Start the process and hear how that went. Returns False where another one holds the lock."""
     reading, writing = os.pipe()
     try:
         start_process(home, writing)
@@ -124,7 +128,6 @@ def _judge(home: Home, word: str) -> bool:
     if kind == "READY":
         return True
     if kind == "RUNNING":
-        _wait_until_it_serves(home)
         return False
     if kind == "FAILED":
         code, _, why = rest.partition(" ")
@@ -132,8 +135,11 @@ def _judge(home: Home, word: str) -> bool:
     raise Failure(69, f"the supervisor did not come up: see {home.logs / 'supervisor.log'}, or bus up --foreground")
 
 
-def _wait_until_it_serves(home: Home) -> None:
-    """Another one holds the lock: it is coming up, or it hangs. Or a service manager starts one for our connection."""
+def _wait_until_it_serves(home: Home, *, or_is_gone: bool = False) -> bool:
+    """Another one holds the lock: it is coming up, or it hangs. Or a service manager starts one for our connection.
+
+    Returns: False, where that may be, once it has gone: a process that is being killed is deaf before its lock is free.
+    """
     from interlock.adapters.cli.connection import connect
     from interlock.adapters.flock import holder, living_holder
 
@@ -144,11 +150,13 @@ def _wait_until_it_serves(home: Home) -> None:
                 connection.settimeout(ANSWER_S if living_holder(home.lock) else START_S)
                 connection.sendall(b'{"to":"supervisor","id":"up","body":{"type":"PING"}}\n')
                 if connection.recv(65536):
-                    return
+                    return True
         except TimeoutError:
             break
         except OSError:
             time.sleep(0.05)
+            if or_is_gone and living_holder(home.lock) is None:
+                return False
     pid = holder(home.lock).get("pid", "unknown")
     raise Failure(69, f"a supervisor (pid {pid}) holds {home.lock} but does not answer: end it, or wait for it")
 
