@@ -165,9 +165,9 @@ class Bus:
         request = self._request(",".join(resources), worktree, purpose, time, queue=timeout_s != 0, attended=True)
         hold = SeveralHold(
             self._holdings, self._turns, msgspec.structs.replace(request, under=0), timeout_s=timeout_s or None,
-            keep_place=False, answer_polls=answer_polls, cancel_on_lost=False, anywhere=worktree is None,
+            keep_place=False, answer_polls=answer_polls, cancel_on_lost=cancel_on_lost, anywhere=worktree is None,
         )  # fmt: skip
-        return HoldAll(hold, cancel_on_lost=cancel_on_lost)
+        return HoldAll(hold)
 
     async def request(
         self, resource: str, *, worktree: Directory | None = None, purpose: str = "", time: Duration | None = None,

@@ -93,7 +93,8 @@ class Hold:
         if self._cancel_on_lost:
             self._scope = anyio.CancelScope()
             self._scope.__enter__()
-            grant.lost.then(self._scope.cancel)
+            for each in self._grants():
+                each.lost.then(self._scope.cancel)
         return grant
 
     async def enter(self) -> Grant:
@@ -233,8 +234,12 @@ class Hold:
             self._lost.raise_if_lost()
 
     def _lost_one(self) -> Grant | None:
-        """Its grant, if that is lost."""
-        return self._grant if self._grant is not None and self._grant.lost.is_set() else None
+        """The first of its grants that is lost."""
+        return next((grant for grant in self._grants() if grant.lost.is_set()), None)
+
+    def _grants(self) -> list[Grant]:
+        """What it has, once it is in."""
+        return [] if self._grant is None else [self._grant]
 
     async def leave(self) -> None:
         """Give it back, whoever cancels meanwhile; waits a bounded time where the bus is away."""

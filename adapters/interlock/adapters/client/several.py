@@ -30,9 +30,8 @@ class SeveralHold(Hold):
         self.all = [holdings.granted(one, shared=shared, answer_polls=answer_polls) for one in each]
         return self.all[0]
 
-    def _lost_one(self) -> Grant | None:
-        """The first of them that is lost."""
-        return next((grant for grant in self.all if grant.lost.is_set()), None)
+    def _grants(self) -> list[Grant]:
+        return self.all
 
     def abandon(self) -> list[anyio.Event]:
         """As of Hold: each that is still ours is given back by a debt."""
@@ -57,27 +56,14 @@ class SeveralHold(Hold):
 class HoldAll:
     """One use of several resources; see `Bus.hold_all`, which makes it."""
 
-    def __init__(self, hold: SeveralHold, *, cancel_on_lost: bool) -> None:
+    def __init__(self, hold: SeveralHold) -> None:
         self.several = hold
-        self._cancel_on_lost = cancel_on_lost
-        self._scope: anyio.CancelScope | None = None
 
     async def __aenter__(self) -> tuple[Grant, ...]:
-        await self.several.enter()
-        self.several.mark()
-        if self._cancel_on_lost:
-            self._scope = anyio.CancelScope()
-            self._scope.__enter__()
-            for grant in self.several.all:
-                grant.lost.then(self._scope.cancel)
+        await self.several.__aenter__()
         return tuple(self.several.all)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.several.unmark()
-        stopped = bool(self._scope.__exit__(kind, error, trace)) if self._scope is not None else False
-        await self.several.leave()
-        if kind is None or stopped:
-            self.several.raise_if_lost()
-        return stopped
+        return await self.several.__aexit__(kind, error, trace)
